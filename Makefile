@@ -1,0 +1,56 @@
+# Every target sets itself up: it needs Python >= 3.11 (with venv), make and a package index. Only `e2e` needs more.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help up test check e2e campaign bench format proto lock venv clean
+
+help:  ## Show the targets
+	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+up: $(READY)  ## Start Dray on this machine
+	@$(BIN)/dray up
+
+test: $(READY)  ## The tests that need no root and no Go
+	$(BIN)/python -m pytest tests --ignore=tests/e2e $(ARGS)
+
+check: $(READY)  ## Format, lint, types, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+e2e: $(READY)  ## Real Kubernetes and real hardware: needs root and Go
+	$(BIN)/python -m dray.testing.kubernetes install
+	$(BIN)/python -m pytest tests/e2e $(ARGS)
+
+campaign: $(READY)  ## The long fuzz, crash and soak runs
+	DRAY_CAMPAIGN=1 $(BIN)/python -m pytest tests --ignore=tests/e2e $(ARGS)
+
+bench: $(READY)  ## The benchmarks, with peers side by side
+	$(BIN)/dray bench
+
+format: $(READY)  ## Format the code and sort imports
+	$(BIN)/ruff check --fix --unsafe-fixes --select I .
+	$(BIN)/ruff format .
+
+proto: $(READY)  ## Generate src/dray/wire/gen from the .proto files
+	$(BIN)/python -m dray.wire.generate
+
+lock: $(READY)  ## Pin the newest allowed versions in requirements.lock
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock
+
+venv: $(READY)  ## Make the virtual environment only
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dray needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11.")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+clean:  ## Remove what the targets made
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
