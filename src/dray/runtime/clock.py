@@ -77,6 +77,7 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Move time on, waking sleepers one by one at their own instant and letting each run."""
         target = self._elapsed + seconds
+        await settle()
         while self._sleepers and self._sleepers[0][0] <= target:
             due, _, future = heapq.heappop(self._sleepers)
             self._elapsed = max(self._elapsed, due)
@@ -97,7 +98,7 @@ class FakeClock:
             await self.advance(step)
 
 
-async def settle(rounds: int = 10) -> None:
+async def settle(rounds: int = 20) -> None:
     """Let every task that is ready run on, a few turns of the loop deep."""
     for _ in range(rounds):
         await asyncio.sleep(0)

@@ -1,0 +1,105 @@
+"""Find the command, load only its module, run it, and turn errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+import dray
+from dray.cli import exit_codes
+from dray.errors import Error, InvalidError
+
+COMMANDS = {
+    "up": "Start Dray on this machine",
+    "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
+    "bench": "The benchmarks, with peers side by side",
+}
+"""Name and help of each command; its code is in `dray.cli.<name>` and is imported only when it is called."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = make_parser(words).parse_args(words)
+    if arguments.command is None:
+        make_parser(words).print_help()
+        return exit_codes.BAD_INPUT
+    try:
+        return _run(arguments)
+    except Error as error:
+        _report(error)
+        return exit_codes.exit_code(error)
+    except BrokenPipeError:
+        # The reader went away (`dray devices | head`): not our fault, and nothing more to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exit_codes.DONE
+    except KeyboardInterrupt:
+        return 130
+
+
+def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these words: all commands by name, arguments only of the one that is called."""
+    parser = argparse.ArgumentParser(
+        prog="dray",
+        description="Finds the devices of a machine, tells Kubernetes about them, and hands them to containers.",
+        epilog="`dray COMMAND --help` tells more. Exit codes: 0 done, 1 refused or failed, 2 bad input, 3 a peer is away.",
+    )
+    parser.add_argument("--version", action="version", version=f"dray {dray.__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    called = next((word for word in words if not word.startswith("-")), None)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=f"{text}.")
+        if name == called:
+            _module(name).add_arguments(command)
+            _add_log_arguments(command)
+    return parser
+
+
+def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
+    logs = parser.add_argument_group("logs")
+    logs.add_argument(
+        "--log-format", choices=["text", "json"], default="text", help="key=value lines or JSON lines"
+    )
+    logs.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="info",
+        help="from this level on",
+    )
+
+
+class Command(Protocol):
+    """What each module of a command offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its flags."""
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        """Do it; gives the exit code or raises a Dray error."""
+        ...
+
+
+def _module(name: str) -> Command:
+    return cast("Command", importlib.import_module(f"dray.cli.{name}"))
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from dray.runtime.logs import setup_logs
+
+    setup_logs(arguments.log_format, arguments.log_level)
+    code = _module(arguments.command).run(arguments)
+    sys.stdout.flush()
+    return int(code)
+
+
+def _report(error: Error) -> None:
+    causes = error.causes if isinstance(error, InvalidError) else ()
+    if len(causes) > 1:
+        lines = [f"dray: {len(causes)} faults:", *(f"  {cause}" for cause in causes)]
+    else:
+        lines = [f"dray: {error}"]
+    print("\n".join(lines), file=sys.stderr)

@@ -1,0 +1,81 @@
+"""Replace a file so that a reader, a kill or a power cut sees the old content or the new one, never a mixture."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def temporary_name(name: str) -> str:
+    """A hidden name beside `name` that nobody else uses; long names are cut so that it stays a valid one."""
+    return f".{name[:40]}.{secrets.token_hex(6)}.tmp"
+
+
+def replace_file(dir_fd: int, name: str, data: bytes, *, mode: int, temporary: str = "") -> None:
+    """Write `data` beside `name`, sync it, rename it over `name`, sync the directory.
+
+    An OSError before the rename leaves the old content and no temporary file; one from the last sync leaves the new
+    content, which may not survive a power cut. `dir_fd` must be a readable descriptor (not O_PATH).
+    """
+    temporary = temporary or temporary_name(name)
+    descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=dir_fd)
+    try:
+        _fill(descriptor, data, mode)
+        os.rename(temporary, name, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=dir_fd)
+        raise
+    sync_directory(dir_fd)
+
+
+def _fill(descriptor: int, data: bytes, mode: int) -> None:
+    """Write, set the mode and sync; the descriptor is closed in every case, and a failing close counts."""
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+        raise
+    os.close(descriptor)
+
+
+def sync_directory(dir_fd: int) -> None:
+    """Make renames and creations in the directory durable."""
+    try:
+        os.fsync(dir_fd)
+    except OSError as error:
+        # Some network file systems cannot sync a directory and say so; they order renames themselves.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+@contextlib.contextmanager
+def open_directory(path: Path) -> Iterator[int]:
+    """A readable descriptor of the directory, for the time of the block."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(path: Path, mode: int = 0o700) -> None:
+    """Make `path` and its missing parents, each one durable before something is put into it."""
+    if path.is_dir():
+        return
+    make_directory(path.parent, mode)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode)
+    with open_directory(path.parent) as parent:
+        sync_directory(parent)

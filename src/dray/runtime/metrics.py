@@ -1,0 +1,110 @@
+"""Prometheus metrics: the usual counters and histograms, and fast per-device series rendered by hand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dray.errors import InvariantError, UnavailableError
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+Sample = tuple[Mapping[str, str], float]
+
+
+class Metrics:
+    """All metrics of one process; made in `processes/` and passed down. No global registry, so tests can have many.
+
+    `series` is for gauges with one sample a device: its samples are read at scrape time from the owner's snapshot,
+    so nothing has to be kept in step and thousands of them cost milliseconds.
+    """
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._series: dict[str, tuple[str, str, Callable[[], Iterable[Sample]]]] = {}
+
+    def counter(self, name: str, text: str, labels: Iterable[str] = ()) -> Counter:
+        """A number that only grows; `_total` is added to its name."""
+        return Counter(name, text, tuple(labels), registry=self._registry)
+
+    def gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
+        """A number that goes up and down."""
+        return Gauge(name, text, tuple(labels), registry=self._registry)
+
+    def histogram(
+        self,
+        name: str,
+        text: str,
+        labels: Iterable[str] = (),
+        *,
+        buckets: Iterable[float] = Histogram.DEFAULT_BUCKETS,
+    ) -> Histogram:
+        """A distribution, in seconds unless the name says otherwise."""
+        return Histogram(name, text, tuple(labels), registry=self._registry, buckets=tuple(buckets))
+
+    def series(
+        self,
+        name: str,
+        text: str,
+        collect: Callable[[], Iterable[Sample]],
+        *,
+        kind: Literal["gauge", "counter"] = "gauge",
+    ) -> None:
+        """Samples computed by `collect` at every scrape: pairs of labels and value."""
+        if name in self._series:
+            raise InvariantError(f"metric {name} is defined twice")
+        self._series[name] = (text, kind, collect)
+
+    def render(self) -> bytes:
+        """The text exposition format, ready to be sent."""
+        lines: list[str] = []
+        for name, (text, kind, collect) in sorted(self._series.items()):
+            lines += [f"# HELP {name} {_escape_help(text)}", f"# TYPE {name} {kind}"]
+            lines += [f"{name}{_labels(labels)} {value:.17g}" for labels, value in collect()]
+        own = "\n".join(lines) + "\n" if lines else ""
+        return generate_latest(self._registry) + own.encode()
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{key}="{_escape(value)}"' for key, value in labels.items()) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _escape_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+@asynccontextmanager
+async def serve_metrics(metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
+    """Serve `/metrics` and `/healthz` over HTTP while entered; gives the port, which port 0 lets the system choose."""
+    from aiohttp import web  # heavy, and most processes of a test never serve
+
+    async def scrape(_: web.Request) -> web.Response:
+        return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def healthy(_: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", scrape), web.get("/healthz", healthy)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except OSError as error:
+            raise UnavailableError(
+                f"cannot serve metrics on {host}:{port}: {error.strerror}; choose another port"
+            ) from error
+        yield int(runner.addresses[0][1])
+    finally:
+        await runner.cleanup()

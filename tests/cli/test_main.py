@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import dray
+from dray import errors
+from dray.cli import exit_codes
+from dray.cli.main import COMMANDS, main, make_parser
+
+
+def test_every_error_class_has_an_exit_code() -> None:
+    assert set(exit_codes.EXIT_CODES) == set(errors.Error.__subclasses__())
+    assert set(exit_codes.EXIT_CODES.values()) <= {1, 2, 3}
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    assert stopped.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_a_module_and_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([name, "--help"])
+    assert stopped.value.code == 0
+    assert "--log-format" in capsys.readouterr().out
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"dray {dray.__version__}\n"
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    assert project["version"] == dray.__version__
+
+
+def test_no_command_shows_the_help_and_unknown_ones_are_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "commands:" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as stopped:
+        main(["frobnicate"])
+    assert stopped.value.code == 2
+
+
+def test_errors_are_one_line_and_an_exit_code(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    assert main(["devices", "--host-root", str(missing)]) in (1, 2)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("dray: ")
+    assert shown.err.count("\n") == 1
+    assert str(missing) in shown.err
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    """What makes `dray --help` slow is what it imports; the time itself is in `dray bench`."""
+    code = (
+        "import sys; from dray.cli.main import make_parser; make_parser(['--help']).format_help();"
+        "print([m for m in ('aiohttp', 'msgspec', 'grpclib', 'google', 'yaml', 'asyncio', 'prometheus_client') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout == "[]\n"
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = f"{sys.executable} -m dray devices -o json | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
+    shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+def test_the_parser_of_one_command_is_complete() -> None:
+    arguments = make_parser(["devices", "-o", "json"]).parse_args(["devices", "-o", "json"])
+    assert arguments.command == "devices"

@@ -1,0 +1,92 @@
+"""Nothing of a cluster stays on the machine: after a stop, after SIGKILL of its owner, and after worse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.testing.kubernetes import leftovers
+from dray.testing.kubernetes.part import wait_until
+from dray.testing.kubernetes.tools import Tools
+
+# Starts a cluster with a running pod, tells where it is, and waits to be ended.
+OWNER = """
+import json, signal, sys
+from pathlib import Path
+from dray.testing.kubernetes.cluster import Cluster
+from dray.testing.kubernetes.images import BUSYBOX
+from dray.testing.kubernetes.tools import locate
+
+container = {"name": "c", "image": BUSYBOX, "imagePullPolicy": "Never", "command": ["sleep", "1000"]}
+pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+with Cluster(locate(Path(sys.argv[1]))) as cluster:
+    cluster.request("POST", "/api/v1/namespaces/default/pods", pod)
+    cluster.wait_pod("p")
+    facts = {"directory": str(cluster.directory), "ports": cluster.settings.ports, "reaper": cluster.private.reaper_pid}
+    print(json.dumps(facts), flush=True)
+    sys.stdin.read()
+"""
+
+
+class Owner:
+    """A process that owns a cluster."""
+
+    def __init__(self, modules: Path) -> None:
+        argv = [sys.executable, "-c", OWNER, str(modules)]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        facts: dict[str, Any] = json.loads(self.process.stdout.readline())
+        self.directory = Path(facts["directory"])
+        self.ports: tuple[int, ...] = tuple(facts["ports"])
+        self.reaper: int = facts["reaper"]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate(timeout=10.0)
+
+    def remains(self) -> list[str]:
+        return leftovers.remains(self.directory, self.ports)
+
+
+@pytest.fixture
+def owner(tools: Tools) -> Iterator[Owner]:
+    owner = Owner(tools.modules)
+    yield owner
+    owner.kill()
+
+
+def test_stop_leaves_nothing(owner: Owner) -> None:
+    kinds = {line.split()[0] for line in owner.remains()}
+    assert kinds == {"process", "cgroup", "port", "file"}, "the check must see what it looks for"
+    assert leftovers.is_live(owner.directory)
+    owner.process.communicate("", timeout=30.0)
+    assert owner.process.returncode == 0
+    assert owner.remains() == []
+
+
+def test_killed_owner_leaves_nothing(owner: Owner) -> None:
+    owner.kill()
+    wait_until(lambda: owner.remains() == [], "the reaper to clean up", 30.0)
+
+
+def test_next_start_cleans_up_when_nobody_could(owner: Owner, tools: Tools) -> None:
+    os.kill(owner.reaper, signal.SIGKILL)
+    owner.kill()
+    wait_until(lambda: not leftovers.is_live(owner.directory), "the lock to be free", 10.0)
+    assert any(line.startswith("process") for line in owner.remains()), "nobody has cleaned up"
+    survivor = Owner(tools.modules)
+    try:
+        assert owner.remains() == []
+        assert leftovers.sweep_dead() == []
+        assert survivor.remains() != [], "a cluster of a live owner is not touched"
+    finally:
+        survivor.kill()
+    wait_until(lambda: survivor.remains() == [], "the reaper to clean up", 30.0)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dray.runtime.logs import LogFormat, get_log, setup_logs
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def _written(log_format: LogFormat, level: str = "info") -> tuple[io.StringIO, object]:
+    stream = io.StringIO()
+    setup_logs(log_format, level, stream)
+    return stream, None
+
+
+def test_text_line() -> None:
+    stream, _ = _written("text")
+    get_log("client.watch").info(
+        "watch ended", resource="pods", events=3, why='said "bye"\nand left', path="/a=b"
+    )
+    line = stream.getvalue()
+    assert line.count("\n") == 1
+    _, _, rest = line.partition(" ")
+    assert rest == (
+        'level=info part=client.watch msg="watch ended" resource=pods events=3 why="said \\"bye\\"\\nand left" path="/a=b"\n'
+    )
+
+
+def test_json_line_with_a_traceback_stays_one_line() -> None:
+    stream, _ = _written("json")
+    try:
+        raise ValueError("no\ngood")
+    except ValueError:
+        get_log("agent").exception("failed", msg="mine", device={"a": 1})
+    facts = json.loads(stream.getvalue())
+    assert stream.getvalue().count("\n") == 1
+    assert facts["level"] == "error"
+    assert facts["msg"] == "failed"
+    assert facts["msg_"] == "mine"
+    assert facts["device"] == {"a": 1}
+    assert "ValueError: no\ngood" in facts["traceback"]
+
+
+def test_levels_and_percent_signs_and_foreign_records() -> None:
+    stream, _ = _written("text", "warning")
+    get_log("x").info("not shown")
+    get_log("x").debug("not shown")
+    get_log("x").warning("100 % full, %s")
+    logging.getLogger("aiohttp.access").warning("foreign %d", 7)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 2
+    assert 'msg="100 % full, %s"' in lines[0]
+    assert 'part=aiohttp.access msg="foreign 7"' in lines[1]
+
+
+@given(st.text(), st.sampled_from(["text", "json"]))
+def test_whatever_a_value_holds_it_stays_on_one_line(value: str, log_format: LogFormat) -> None:
+    stream, _ = _written(log_format)
+    get_log("x").error(value, value=value)
+    assert len(stream.getvalue().splitlines()) == 1

@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dray.errors import InvariantError, UnavailableError
+from dray.runtime.backoff import Backoff, BackoffPolicy
+from dray.runtime.clock import FakeClock, settle
+from dray.runtime.tasks import restarting, running, wait_first
+
+
+async def test_running_runs_beside_the_body_and_is_joined_at_its_end() -> None:
+    story: list[str] = []
+
+    async def child() -> None:
+        story.append("start")
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0.01)
+            story.append("cleaned")
+
+    async with running(child(), name="child"):
+        story.append("body")
+    assert story == ["start", "body", "cleaned"]
+
+
+async def test_a_failing_child_cancels_the_body_and_its_own_error_comes_out() -> None:
+    async def child() -> None:
+        await asyncio.sleep(0.01)
+        raise UnavailableError("peer is away")
+
+    with pytest.raises(UnavailableError, match="peer is away"):
+        async with running(child(), name="child"):
+            await asyncio.sleep(3600)
+
+
+async def test_a_child_that_ends_well_lets_the_body_go_on() -> None:
+    async def child() -> None:
+        await asyncio.sleep(0)
+
+    reached = False
+    async with running(child(), name="child"):
+        await asyncio.sleep(0.02)
+        reached = True
+    assert reached
+
+
+async def test_an_error_of_the_body_stops_the_child_and_comes_out() -> None:
+    stopped = asyncio.Event()
+
+    async def child() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            stopped.set()
+
+    with pytest.raises(KeyError):
+        async with running(child(), name="child"):
+            raise KeyError("mine")
+    assert stopped.is_set()
+
+
+async def test_a_child_that_ignores_cancelling_is_left_behind_in_bounded_time() -> None:
+    release = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+
+    try:
+        async with asyncio.timeout(5), running(stubborn(), name="stubborn", stop_timeout=0.05):
+            pass
+    finally:
+        release.set()
+        await settle()
+
+
+async def test_an_error_in_the_cleanup_of_a_child_is_not_lost() -> None:
+    async def child() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            raise UnavailableError("could not say goodbye")
+
+    with pytest.raises(UnavailableError, match="goodbye"):
+        async with running(child(), name="child"):
+            pass
+
+
+async def test_restarting_backs_off_after_errors_and_starts_over_after_a_steady_run() -> None:
+    clock = FakeClock()
+    starts: list[float] = []
+
+    async def run_once() -> None:
+        starts.append(clock.monotonic())
+        if len(starts) == 4:
+            await clock.sleep(60)
+        raise UnavailableError("gone")
+
+    backoff = Backoff(BackoffPolicy(first=1, factor=2, limit=100, jitter=0))
+    async with running(restarting(run_once, name="x", clock=clock, backoff=backoff), name="loop"):
+        await clock.advance(70)
+    assert starts == [0, 1, 3, 7, 68, 70]
+
+
+async def test_restarting_ends_with_our_own_bugs_and_with_unknown_errors() -> None:
+    for bug in (InvariantError("held twice"), ZeroDivisionError()):
+
+        async def run_once(bug: Exception = bug) -> None:
+            raise bug
+
+        with pytest.raises(type(bug)):
+            await restarting(run_once, name="x", clock=FakeClock(), backoff=Backoff())
+
+
+async def test_wait_first_returns_with_the_first_and_cancels_the_rest() -> None:
+    never = asyncio.Event()
+    await asyncio.wait_for(wait_first(never.wait(), asyncio.sleep(0.01)), 5)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+PROGRAM = """
+import asyncio
+from dray.runtime.tasks import run_until_signalled
+
+async def main():
+    print("ready", flush=True)
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep({cleanup})
+        print("cleaned", flush=True)
+
+run_until_signalled(main)
+"""
+
+
+def _start(cleanup: float) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM.format(cleanup=cleanup)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path("src").resolve())},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_unwinds_the_tree_and_the_process_ends_well(number: signal.Signals) -> None:
+    with _start(cleanup=0.01) as process:
+        process.send_signal(number)
+        output, _ = process.communicate(timeout=20)
+        assert output == "cleaned\n"
+        assert process.returncode == 0
+
+
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    with _start(cleanup=30) as process:
+        process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == -signal.SIGTERM
