@@ -25,7 +25,7 @@ def test_install_of_what_is_there_is_fast(tools: Tools) -> None:
     started = time.monotonic()
     command = [*INSTALL[:-1], f"--modules={tools.modules}", "install"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 3.0, "it takes 0.1 s on a quiet machine"
     assert done.stdout == ""
 
 

@@ -47,7 +47,7 @@ def footprint() -> frozenset[str]:
         if leftovers.is_live(path)
     ]
     found = {f"file {place}" for place in _PLACES if Path(place).exists()}
-    if others:
+    if others and leftovers.KUBELET_DIR_MARK.exists():
         found.discard(f"file {leftovers.KUBELET_DIR}")
     found |= {f"file {path}" for path in leftovers.PARENT.glob(f"{leftovers.PREFIX}*")}
     found |= {f"interface {path.name}" for path in Path("/sys/class/net").iterdir()}

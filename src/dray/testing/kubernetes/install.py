@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from dray.errors import DeniedError, InvalidError, NotFoundError, UnavailableError
@@ -19,8 +20,10 @@ from dray.testing.kubernetes.tools import DEBIAN_PROGRAMS, GO_MODULES, GoModule,
 
 ATTEMPTS = 3
 PAUSE_S = 5.0
+HEARTBEAT_S = 30.0
 
 Say = Callable[[str], None]
+Waiting = Callable[[float], None]
 
 
 def check_machine() -> None:
@@ -69,7 +72,7 @@ def _unpack_debian(tools: Tools, say: Say) -> None:
         _download_debian(packages, downloads)
         unpacked = Path(scratch) / "unpacked"
         for archive in sorted(downloads.glob("*.deb")):
-            _run(["dpkg-deb", "-x", str(archive), str(unpacked)], cwd=downloads)
+            _run(["dpkg-deb", "-x", str(archive), str(unpacked)], downloads)
         shutil.rmtree(final, ignore_errors=True)
         unpacked.rename(final)
     absent = [program for program in DEBIAN_PROGRAMS if not tools.path(program).exists()]
@@ -85,13 +88,13 @@ def _download_debian(packages: Sequence[str], into: Path) -> None:
     fetch = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *packages]
     for _ in range(ATTEMPTS):
         try:
-            _run(fetch, cwd=into)
+            _run(fetch, into)
             return
         except UnavailableError:
             for partial in into.iterdir():
                 partial.unlink()
-            _run_again(["apt-get", "-q", "update"], cwd=into)
-    _run(fetch, cwd=into)
+            _run_again(["apt-get", "-q", "update"], into)
+    _run(fetch, into)
 
 
 def _build_module(tools: Tools, module: GoModule, programs: Sequence[str], say: Say) -> None:
@@ -100,10 +103,15 @@ def _build_module(tools: Tools, module: GoModule, programs: Sequence[str], say: 
     target = tools.module_dir(module)
     target.mkdir(parents=True, exist_ok=True)
     for number, program in enumerate(programs, 1):
+        title = f"  {number}/{len(programs)} {program}"
         started = time.monotonic()
-        _build(source, module, program, target)
+        _build(source, module, program, target, partial(_say_waiting, say, title))
         size = (target / program).stat().st_size / 1e6
-        say(f"  {number}/{len(programs)} {program}: {size:.0f} MB in {time.monotonic() - started:.0f} s")
+        say(f"{title}: {size:.0f} MB in {time.monotonic() - started:.0f} s")
+
+
+def _say_waiting(say: Say, title: str, spent: float) -> None:
+    say(f"{title} ... {spent:.0f} s")
 
 
 def _go_version(source: Path) -> str:
@@ -116,25 +124,24 @@ def _go_version(source: Path) -> str:
     return answer.stdout.strip()
 
 
-def _build(source: Path, module: GoModule, program: str, target: Path) -> None:
+def _build(source: Path, module: GoModule, program: str, target: Path, waiting: Waiting) -> None:
     unfinished = target / f".{program}.{os.getpid()}"
     command = ["go", "build", "-trimpath", "-tags", module.tags, "-ldflags", module.ldflags]
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     try:
-        _run_again(
-            [*command, "-o", str(unfinished), module.programs[program]],
-            cwd=source,
-            env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
-        )
+        _run_again([*command, "-o", str(unfinished), module.programs[program]], source, environment, waiting)
         unfinished.rename(target / program)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _run_again(argv: Sequence[str], *, cwd: Path, env: dict[str, str] | None = None) -> None:
+def _run_again(
+    argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None, waiting: Waiting | None = None
+) -> None:
     """Like `_run`, but a failure (most often the network) is tried twice more."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _run(argv, cwd=cwd, env=env)
+            _run(argv, cwd, env, waiting)
             return
         except UnavailableError:
             if attempt == ATTEMPTS:
@@ -142,22 +149,28 @@ def _run_again(argv: Sequence[str], *, cwd: Path, env: dict[str, str] | None = N
             time.sleep(PAUSE_S * attempt)
 
 
-def _run(argv: Sequence[str], *, cwd: Path, env: dict[str, str] | None = None) -> None:
-    done = subprocess.run(
-        ["nice", *argv],
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode != 0:
-        raise UnavailableError(
-            f"`{' '.join(argv[:3])} ...` failed ({done.returncode}): {_last_line(done.stdout)}"
-        )
+def _run(
+    argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None, waiting: Waiting | None = None
+) -> None:
+    """Run a command to its end. `waiting` is told now and then for how many seconds it has been running."""
+    started = time.monotonic()
+    output = subprocess.PIPE
+    with subprocess.Popen(
+        ["nice", *argv], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+    ) as process:
+        while True:
+            try:
+                said, _ = process.communicate(timeout=HEARTBEAT_S)
+                break
+            except subprocess.TimeoutExpired:
+                if waiting is not None:
+                    waiting(time.monotonic() - started)
+            except BaseException:
+                process.kill()
+                raise
+    if process.returncode != 0:
+        why = _last_line(said.decode(errors="replace"))
+        raise UnavailableError(f"`{' '.join(argv[:3])} ...` failed ({process.returncode}): {why}")
 
 
 def _last_line(text: str) -> str:

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import struct
 import time
 from collections.abc import Iterator
@@ -74,20 +75,33 @@ def is_live(directory: Path) -> bool:
 
 def directories() -> list[Path]:
     """The private directories of all clusters on this machine, ours only (others could make such a name too)."""
-    found = sorted(PARENT.glob(f"{PREFIX}*"))
-    return [
-        path
-        for path in found
-        if path.lstat().st_uid == os.geteuid() and not path.is_symlink() and path.is_dir()
-    ]
+    return [path for path in sorted(PARENT.glob(f"{PREFIX}*")) if _is_ours(path)]
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def sweep_dead() -> list[Path]:
     """Remove what clusters left whose owner died without cleaning up; those of a live owner are not touched."""
-    dead = [directory for directory in directories() if not is_live(directory)]
-    for directory in dead:
-        sweep(directory)
-    return dead
+    swept = []
+    for directory in directories():
+        if is_live(directory):
+            continue
+        try:
+            lock = take_lock(directory)
+        except (BlockingIOError, FileNotFoundError):
+            continue  # another one was faster
+        try:
+            sweep(directory)
+        finally:
+            os.close(lock)
+        swept.append(directory)
+    return swept
 
 
 def sweep(directory: Path) -> None:
