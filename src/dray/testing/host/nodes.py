@@ -12,11 +12,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dray.errors import ConflictError, DeniedError
-from dray.testing.host.tree import Attribute, Link, Tree, ro, verb
+from dray.testing.host.tree import Attribute, Entry, Link, Tree, ro, verb
 
 NodeKind = Literal["char", "block"]
 MISC_MAJOR = 10
-_KNOWN_MAJORS = {1: "mem", 5: "/dev/tty", MISC_MAJOR: "misc", 189: "usb_device", 195: "nvidia", 226: "drm", 246: "vfio"}
+_KNOWN_MAJORS = {
+    1: "mem",
+    5: "/dev/tty",
+    MISC_MAJOR: "misc",
+    189: "usb_device",
+    195: "nvidia",
+    226: "drm",
+    246: "vfio",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +69,9 @@ class Nodes:
 
     def __init__(self, tree: Tree, *, real: bool) -> None:
         if real and os.geteuid() != 0:
-            raise DeniedError("real device nodes need root: run as root or leave real_nodes out", what="mknod")
+            raise DeniedError(
+                "real device nodes need root: run as root or leave real_nodes out", what="mknod"
+            )
         self.tree = tree
         self._real = real
         self._present: dict[str, NodeFacts] = {}
@@ -107,7 +117,7 @@ class Nodes:
 
     def _place_misc(self, facts: NodeFacts) -> None:
         device = f"sys/devices/virtual/misc/{_base(facts)}"
-        entries = {
+        entries: dict[str, Entry] = {
             "dev": ro(facts.number),
             "subsystem": Link("sys/class/misc"),
             "uevent": Attribute(uevent(facts), 0o644),

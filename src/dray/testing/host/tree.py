@@ -11,8 +11,9 @@ import shutil
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar, cast
 
 from dray.errors import InvalidError, NotFoundError
 
@@ -64,8 +65,12 @@ class Watching(Protocol):
         """Whether writes to this file act."""
         ...
 
-    def arm(self, descriptor: int, path: str) -> None:
-        """Take over a freshly made file, open for reading, just before it gets its name."""
+    def arm(self, place: Path, path: str) -> None:
+        """Watch a freshly made file that still lies in `place` and may still be read; `path` will be its name."""
+        ...
+
+    def replaced(self, path: str) -> None:
+        """The file armed last has its name now; the one before has lost it."""
         ...
 
     def vanished(self, path: str) -> None:
@@ -90,7 +95,9 @@ class Tree:
     def name(self, path: str | Path) -> str:
         """A path as users write it (`/dev/kvm`, `sys/…`, or a Path below the root) as a name below the root."""
         text = os.fspath(path)
-        inside = os.path.relpath(text, self.root) if Path(text).is_relative_to(self.root) else text.lstrip("/")
+        inside = (
+            os.path.relpath(text, self.root) if Path(text).is_relative_to(self.root) else text.lstrip("/")
+        )
         name = os.path.normpath(inside)
         if name == "." or name.split("/")[0] == "..":
             raise InvalidError(f"{text!r} is not below the host's root {self.root}", field="path")
@@ -117,6 +124,8 @@ class Tree:
         self._make(staged, name, attribute)
         self.path(name).parent.mkdir(parents=True, exist_ok=True)
         staged.rename(self.path(name))
+        if self.watching is not None:
+            self.watching.replaced(name)
 
     def rewrite(self, name: str) -> None:
         """Give a file a new inode with the same text and mode: whoever has the old one open keeps that."""
@@ -171,13 +180,10 @@ class Tree:
                 self._finish(place, name, mode)
 
     def _finish(self, place: Path, name: str, mode: int) -> None:
-        """Set the mode last: a test that is not root could not open a write-only file for the watcher."""
+        """Set the mode last: its owner could not watch a write-only file."""
         if self.watching is not None and self.watching.wants(name):
-            descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-            place.chmod(mode)
-            self.watching.arm(descriptor, name)
-        else:
-            place.chmod(mode)
+            self.watching.arm(place, name)
+        place.chmod(mode)
 
 
 def link_text(name: str, target: str) -> str:
@@ -199,16 +205,12 @@ class _HasTree(Protocol):
     def tree(self) -> Tree: ...
 
 
-_Self = TypeVar("_Self", bound=_HasTree)
+def verb(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """One change of the machine, by a method of something with a `tree`: a test's verb and a write never mix."""
 
+    @wraps(method)
+    def locked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with cast("_HasTree", args[0]).tree.lock:
+            return method(*args, **kwargs)
 
-def verb(method: Callable[Concatenate[_Self, _P], _R]) -> Callable[Concatenate[_Self, _P], _R]:
-    """One change of the machine: a test's verb and a write that acts never mix."""
-
-    def locked(self: _Self, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with self.tree.lock:
-            return method(self, *args, **kwargs)
-
-    locked.__doc__ = method.__doc__
-    locked.__name__ = method.__name__
     return locked

@@ -2,9 +2,10 @@
 
 Plain files would lose writes: two quick ones to `create`, and the first text is gone before anyone has read it. So each
 file that acts is leased (`leases.py`). When a writer opens it, the thread first puts a fresh file in its place and then
-lets the writer on: each open writes to a file of its own, and no write is lost or mixed, however fast they come. Writes
-act in the order of their close(), over all files. Where leases are not to be had, a file is watched without one, and then
-the last of several quick writes counts.
+lets the writer on: each open writes to a file of its own, and no write is lost, however fast they come. Writes act in the
+order of their close(), over all files, and each has acted before the next one begins. Only writers that open one file
+at the very same moment share it, and one of their texts is lost: let them take turns. Where leases are not to be had, a
+file is watched without one, and then the last of several quick writes counts.
 
 One open is one write, as with sysfs. Where the file has a text (`driver_override`), a writer ends its own with a newline
 or opens with O_TRUNC, as shells, Python and Go do; sysfs does not mind either.
@@ -18,6 +19,7 @@ import struct
 import threading
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 from dray.errors import InvariantError, UnavailableError
 from dray.runtime import syscalls
@@ -28,8 +30,8 @@ from dray.testing.host.tree import Tree
 _IN_CLOSE_WRITE = 0x8
 _IN_Q_OVERFLOW = 0x4000
 _EVENT = struct.Struct("iIII")
-# Each holds a descriptor; the usual limit of a process is 1024.
-_LEASES = 400
+# Each lease holds a descriptor; the usual limit of a process is 1024. The files beyond are watched without one.
+LEASES = 400
 _RETIRED = 256
 
 
@@ -45,11 +47,13 @@ class _Armed:
 class Watcher:
     """Enter it to make the files of the tree act, leave it to make them plain again."""
 
-    def __init__(self, tree: Tree, actions: Actions) -> None:
+    def __init__(self, tree: Tree, actions: Actions, *, leases: int = LEASES) -> None:
         self._tree = tree
         self._actions = actions
+        self._leases = leases
         self._armed: dict[int, _Armed] = {}
         self._by_path: dict[str, int] = {}
+        self._outgoing: dict[str, int] = {}
         self._retired: deque[int] = deque()
         self._asked = self._answered = 0
         self._answer = threading.Condition()
@@ -83,17 +87,26 @@ class Watcher:
         """Whether writes to this file act."""
         return path in self._actions
 
-    def arm(self, descriptor: int, path: str) -> None:
-        """Watch a new file; the one that had its name before is still watched for a while, for writers that have it."""
-        watch = syscalls.inotify_add_watch(self._inotify, f"/proc/self/fd/{descriptor}", _IN_CLOSE_WRITE)
-        if len(self._by_path) >= _LEASES or not leases.take(descriptor, self._native_thread):
-            os.close(descriptor)
-            descriptor = -1
-        before = self._by_path.get(path)
+    def arm(self, place: Path, path: str) -> None:
+        """Watch a new file that is about to get its name."""
+        watch = syscalls.inotify_add_watch(self._inotify, str(place), _IN_CLOSE_WRITE)
+        descriptor = self._lease(place) if len(self._by_path) < self._leases else -1
+        if path in self._by_path:
+            self._outgoing[path] = self._by_path[path]
         self._armed[watch] = _Armed(path, descriptor)
         self._by_path[path] = watch
-        if before is not None:
-            self._retire(before)
+
+    def _lease(self, place: Path) -> int:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        if leases.take(descriptor, self._native_thread):
+            return descriptor
+        os.close(descriptor)
+        return -1
+
+    def replaced(self, path: str) -> None:
+        """Let writers have the old file only now, when no other can open it any more."""
+        if path in self._outgoing:
+            self._retire(self._outgoing.pop(path))
 
     def vanished(self, path: str) -> None:
         """Let go of the files of a directory that was removed."""
@@ -107,9 +120,13 @@ class Watcher:
             self._asked += 1
             asked = self._asked
             os.write(self._wake_write, b"x")
-            done = self._answer.wait_for(lambda: self._answered >= asked or not self._thread.is_alive(), timeout)
+            done = self._answer.wait_for(
+                lambda: self._answered >= asked or not self._thread.is_alive(), timeout
+            )
         if not self._thread.is_alive():
-            raise InvariantError("the thread that makes the host's files act has died; its traceback is above")
+            raise InvariantError(
+                "the thread that makes the host's files act has died; its traceback is above"
+            )
         if not done:
             raise UnavailableError(f"writes to the host's files did not settle in {timeout} s")
 
@@ -122,13 +139,16 @@ class Watcher:
         ready.set()
         try:
             while not self._stop:
-                _drain(self._wake_read)  # before the question is read: a later one leaves its byte in the pipe
+                _drain(
+                    self._wake_read
+                )  # before the question is read: a later one leaves its byte in the pipe
                 with self._answer:
                     asked = self._asked
-                if _drain(signals):
-                    self._renew()
+                opened = _drain(signals)
                 while self._read_events():
                     pass
+                if opened:  # after the events: a write has acted before the next one may begin
+                    self._renew()
                 wait = self._actions.run_due()
                 if wait is None:
                     self._answer_up_to(asked)
@@ -155,7 +175,7 @@ class Watcher:
                     self._retire(watch)
 
     def _retire(self, watch: int) -> None:
-        """The file has lost its name, to a fresh one or for good: let writers that wait for it go on."""
+        """The file has lost its name, to a fresh one or for good: let writers that wait for it go on, and watch them."""
         armed = self._armed[watch]
         if self._by_path.get(armed.path) == watch:
             del self._by_path[armed.path]

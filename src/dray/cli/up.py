@@ -1,0 +1,25 @@
+"""`dray up`: everything on this machine. For now it shows what the machine has; the serving parts follow."""
+
+from __future__ import annotations
+
+import argparse
+
+import dray
+from dray.cli import devices
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--host-root", default="/", metavar="R", help="where the host's /sys, /proc and /dev are (default /)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the devices."""
+    print(f"Dray {dray.__version__}: devices of this machine\n")
+    code = devices.run(argparse.Namespace(host_root=arguments.host_root, output="table"))
+    print(
+        "\nThis version finds devices; it does not serve them yet. `dray devices -o json` gives the same to a program."
+    )
+    return code

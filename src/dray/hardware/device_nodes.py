@@ -1,0 +1,61 @@
+"""Device nodes: what /dev holds under a path."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dray.errors import HardwareError
+from dray.hardware.host_root import HostRoot
+
+
+class NodeKind(StrEnum):
+    """What stands at the path. STAND_IN is a plain file in a tree that is not this machine's own."""
+
+    CHAR = "char"
+    BLOCK = "block"
+    STAND_IN = "stand-in"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceNode:
+    """A device node, links followed. A stand-in has no numbers.
+
+    `may_open` is about this process alone: a container gets the device whatever it says.
+    """
+
+    path: str
+    kind: NodeKind
+    major: int | None
+    minor: int | None
+    mode: int
+    may_open: bool
+
+
+def read_device_node(root: HostRoot, path: str) -> DeviceNode:
+    """The node at `path`. NotFoundError when nothing is there, HardwareError when it is not a device."""
+    status = root.stat(path)
+    kind = _kind(root, path, status.st_mode)
+    number = None if kind is NodeKind.STAND_IN else status.st_rdev
+    return DeviceNode(
+        path=path,
+        kind=kind,
+        major=None if number is None else os.major(number),
+        minor=None if number is None else os.minor(number),
+        mode=stat.S_IMODE(status.st_mode),
+        may_open=root.may_open(path),
+    )
+
+
+def _kind(root: HostRoot, path: str, mode: int) -> NodeKind:
+    if stat.S_ISCHR(mode):
+        return NodeKind.CHAR
+    if stat.S_ISBLK(mode):
+        return NodeKind.BLOCK
+    if stat.S_ISREG(mode) and not root.is_this_host:
+        return NodeKind.STAND_IN
+    raise HardwareError(
+        f"{path} is not a device node: remove it, and load the driver that makes it", path=path
+    )

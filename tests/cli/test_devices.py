@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dray.cli import devices
+from dray.cli.main import main
+from dray.drivers.contract import Device, Discovery, Health
+from dray.testing.host import Host
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = Host(tmp_path)
+    host.char_device("/dev/kvm", 10, 232, mode=0o666)
+    host.char_device("/dev/net/tun", 10, 200, mode=0o666)
+    return host
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["devices", *words]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_table(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = shown(capsys, "--host-root", str(host.root)).splitlines()
+    assert lines[0].split() == ["KIND", "DEVICE", "RESOURCE", "HEALTH", "NUMA", "IOMMU", "HELD", "BY"]
+    assert lines[1].split() == ["generic", "/dev/kvm", "devices.kubevirt.io/kvm", "Healthy", "-", "-", "-"]
+    assert [line.split()[3] for line in lines[1:6]] == [
+        "Healthy",
+        "Unhealthy",
+        "Healthy",
+        "Unhealthy",
+        "Unhealthy",
+    ]
+    assert lines[7].startswith("Unhealthy: /dev/sev does not exist, ")
+    assert "\033" not in "".join(lines)
+
+
+def test_json_and_yaml_are_one_document(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(shown(capsys, "--host-root", str(host.root), "-o", "json"))
+    assert document == yaml.safe_load(shown(capsys, "--host-root", str(host.root), "-o", "yaml"))
+    assert document["problems"] == []
+    assert document["devices"][0] == {
+        "id": "kvm",
+        "kind": "generic",
+        "resource": "devices.kubevirt.io/kvm",
+        "health": "Healthy",
+        "reason": "",
+        "numaNode": None,
+        "iommuGroup": None,
+        "attributes": {"node": "stand-in"},
+        "paths": ["/dev/kvm"],
+        "heldBy": [],
+    }
+    assert [device["health"] for device in document["devices"]].count("Healthy") == 2
+
+
+def test_an_empty_tree_says_what_was_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = shown(capsys, "--host-root", str(tmp_path))
+    assert text.startswith(f"No healthy devices below {tmp_path}. Looked at: /dev/kvm, ")
+    assert json.loads(shown(capsys, "--host-root", str(tmp_path), "-o", "json"))["devices"]
+
+
+def test_problems_are_told(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.unreadable("/dev/kvm")
+    assert "Note: /dev/kvm is not a device node" in shown(capsys, "--host-root", str(host.root))
+    problems = json.loads(shown(capsys, "--host-root", str(host.root), "-o", "json"))["problems"]
+    assert [problem["path"] for problem in problems] == ["/dev/kvm"]
+
+
+def test_numa_group_and_colour() -> None:
+    gpu = Device("0", "pci", "example.com/gpu", Health.HEALTHY, numa_node=1, iommu_group=12)
+    gone = Device("1", "pci", "example.com/gpu", Health.UNHEALTHY, "/dev/vfio/13 does not exist")
+    found = Discovery((gpu, gone), (), ())
+    lines = devices.as_table(found, "/", colour=False).splitlines()
+    assert lines[1].split() == ["pci", "0", "example.com/gpu", "Healthy", "1", "12", "-"]
+    assert "\033[31mUnhealthy\033[0m" in devices.as_table(found, "/", colour=True)
+
+
+@pytest.mark.parametrize("root", ["missing", "file"])
+def test_a_bad_root_is_bad_input(root: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert main(["devices", "--host-root", str(tmp_path / root)]) == 2
+    assert "--host-root" in capsys.readouterr().err
+
+
+def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(shown(capsys, "-o", "json"))
+    for device in document["devices"]:
+        assert (device["health"] == "Healthy") == os.path.exists(device["paths"][0])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
+def test_without_rights_it_still_finds_and_says_so(host: Host, capfd: pytest.CaptureFixture[str]) -> None:
+    """As a user who may not open the node; by a fork, because that user may not read this Python either."""
+    host.char_device("/dev/sev", 10, 124, mode=0o600)
+    for directory in (host.root, *list(host.root.parents)[:2]):
+        directory.chmod(0o755)
+    main(["devices", "--host-root", str(host.root), "-o", "json"])  # everything is imported now
+    capfd.readouterr()
+    child = os.fork()
+    if child == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+        os._exit(main(["devices", "--host-root", str(host.root), "-o", "json"]))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    document = json.loads(capfd.readouterr().out)
+    health = {device["id"]: device["health"] for device in document["devices"]}
+    assert health["sev"] == "Healthy"
+    assert [problem["path"] for problem in document["problems"]] == ["/dev/sev"]
+    assert "may not open" in document["problems"][0]["message"]
+
+
+def test_it_starts_light() -> None:
+    """The node's own parts (gRPC, HTTP) are not needed to look at files."""
+    code = (
+        "import sys; from dray.cli.main import main; main(['devices', '-o', 'json']);"
+        "print([m for m in ('aiohttp', 'grpclib', 'google', 'yaml') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
