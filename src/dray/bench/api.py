@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 from dray.api.codec import decode
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceSlice
-from dray.bench.measure import Figure, fastest_process, python, seconds_per_call
+from dray.bench.measure import Figure, fastest_process, output, seconds_per_call
 
 WATCH_EVENTS = 20_000
 
@@ -124,55 +125,18 @@ def _starting() -> Iterator[Figure]:
     )
 
 
-_IDLE = """
-import asyncio, sys, tempfile, time
-started = time.perf_counter()
-{imports}
-imported = time.perf_counter() - started
-def rss():
-    return int(next(l for l in open("/proc/self/status") if l.startswith("VmRSS")).split()[1]) / 1024
-async def main():
-    with tempfile.TemporaryDirectory() as folder:
-        {serve}
-asyncio.run(main())
-"""
-
-_OURS = _IDLE.format(
-    imports="from dray.wire.deviceplugin import DevicePluginService; from dray.wire.serve import serve",
-    serve="""
-        async with serve(folder + "/plugin.sock", [DevicePluginService(object())]):
-            print(imported * 1e3, rss())
-""",
-)
-
-_GRPCIO = _IDLE.format(
-    imports="import grpc.aio; from dray.wire.gen import deviceplugin_v1beta1_pb2",
-    serve="""
-        server = grpc.aio.server()
-        server.add_insecure_port("unix://" + folder + "/plugin.sock")
-        await server.start()
-        print(imported * 1e3, rss())
-        await server.stop(None)
-""",
-)
-
-
 def _serving() -> Iterator[Figure]:
-    def least(code: str) -> tuple[float, float]:
-        runs = [tuple(map(float, python(code).split())) for _ in range(3)]
+    def least(server: str) -> tuple[float, float]:
+        runs = [tuple(map(float, output("-m", "dray.bench.idle_server", server).split())) for _ in range(3)]
         return min(run[0] for run in runs), min(run[1] for run in runs)
 
-    imported, resident = least(_OURS)
-    try:
-        peer_imported, peer_resident = least(_GRPCIO)
-    except subprocess.CalledProcessError:  # grpcio is a peer, not a dependency
-        yield Figure("import of what serves a device plugin", "ms", imported)
-        yield Figure("memory of an idle process that serves one socket", "MiB", resident)
-        return
-    yield Figure("import of what serves a device plugin", "ms", imported, "grpc.aio", peer_imported)
-    yield Figure(
-        "memory of an idle process that serves one socket", "MiB", resident, "grpc.aio", peer_resident
-    )
+    imported, resident = least("dray")
+    peer, peer_imported, peer_resident = "", None, None
+    if importlib.util.find_spec("grpc"):  # a peer, not a dependency
+        peer = "grpc.aio"
+        peer_imported, peer_resident = least(peer)
+    yield Figure("import of what serves a device plugin", "ms", imported, peer, peer_imported)
+    yield Figure("memory of an idle process that serves one socket", "MiB", resident, peer, peer_resident)
 
 
 def _watching() -> Iterator[Figure]:
@@ -200,7 +164,10 @@ async def _watch_typed(url: str) -> float:
     from dray.client.access import ClusterAccess
     from dray.client.client import Client
 
-    async with Client(ClusterAccess(server=url)) as client, client.watch(RESOURCE_CLAIMS) as watch:
+    async with (
+        Client(ClusterAccess(server=url)) as client,
+        client.watch(RESOURCE_CLAIMS, resource_version="1") as watch,
+    ):
         await anext(watch)
         started = time.perf_counter()
         count = 0

@@ -44,10 +44,9 @@ def _spent(function: Callable[[], object], calls: int) -> float:
     return time.process_time() - started
 
 
-def python(code: str, *words: str) -> str:
-    """What a fresh interpreter prints for `code`."""
-    command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+def output(*words: str) -> str:
+    """What a fresh interpreter prints."""
+    return subprocess.run([sys.executable, *words], stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def fastest_process(*words: str, runs: int = 7) -> float:
