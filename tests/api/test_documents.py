@@ -108,7 +108,7 @@ SEEDS = [
 ]
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 60_000), deadline=None)
+@settings(derandomize=not LONG, max_examples=campaign(200, 100_000), deadline=None)
 @given(st.data())
 def test_any_input_loads_or_is_invalid(data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(SEEDS)).encode()

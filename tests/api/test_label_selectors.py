@@ -58,7 +58,7 @@ def test_both_parts_must_hold_and_the_text_is_sorted() -> None:
         match_labels={"z": "1"}, match_expressions=(LabelSelectorRequirement(key="a", operator="Exists"),)
     )
     matcher = compile_label_selector(selector)
-    assert str(matcher) == "a,z in (1)"
+    assert str(matcher) == "a,z=1"
     assert matcher.matches({"a": "", "z": "1"})
     assert not matcher.matches({"z": "1"})
     assert str(parse_label_selector(str(matcher))) == str(matcher)

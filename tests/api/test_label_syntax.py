@@ -61,7 +61,7 @@ def test_errors_name_the_character(text: str, message: str) -> None:
     assert str(caught.value).startswith("label selector ")
 
 
-@settings(derandomize=not LONG, max_examples=campaign(300, 50_000), deadline=None)
+@settings(derandomize=not LONG, max_examples=campaign(300, 100_000), deadline=None)
 @given(st.one_of(st.text(max_size=40), st.text(alphabet="ab in(),=!<>9", max_size=40)))
 def test_any_text_is_a_selector_or_invalid(text: str) -> None:
     try:

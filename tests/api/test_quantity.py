@@ -111,7 +111,7 @@ def test_canonical_text_reads_back(text: str) -> None:
     assert str(Quantity(str(fresh)) + ZERO) == str(fresh)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(300, 50_000), deadline=None)
+@settings(derandomize=not LONG, max_examples=campaign(300, 100_000), deadline=None)
 @given(st.one_of(st.text(max_size=40), st.text(alphabet="0123456789.+-eEinumkKMGTP", max_size=40)))
 def test_any_text_is_a_quantity_or_invalid(text: str) -> None:
     try:

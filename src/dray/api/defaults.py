@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dray.api.kinds import Resource
 from dray.api.meta import format_time
-from dray.api.resource_claim import EXACT_COUNT
+from dray.api.resource.claim import EXACT_COUNT
 
 Document = dict[str, Any]
 _DEFAULT_MODE: Final = 0o644

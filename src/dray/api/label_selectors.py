@@ -6,7 +6,7 @@ A requirement is checked when it is made and matched by a closure, so that match
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -195,24 +195,29 @@ def compile_label_selector(selector: LabelSelector | None, path: Path | None = N
     if selector is None:
         return NOTHING
     path = path or Path()
-    conditions = [
-        (key, "In", [value], path.child("matchLabels").key(key))
-        for key, value in sorted(selector.match_labels.items())
+    results = [
+        require(key, Operator.EQUALS, (value,), path.child("matchLabels").key(key))
+        for key, value in selector.match_labels.items()
     ]
-    conditions += [
-        (entry.key, entry.operator, list(entry.values), path.child("matchExpressions").index(index))
-        for index, entry in enumerate(selector.match_expressions)
-    ]
-    made, faults = [], list[FieldError]()
-    for key, name, values, place in conditions:
-        operator = NAMED_OPERATORS.get(name)
+    for index, entry in enumerate(selector.match_expressions):
+        place = path.child("matchExpressions").index(index)
+        operator = NAMED_OPERATORS.get(entry.operator)
         if operator is None or operator in (Operator.GREATER_THAN, Operator.LESS_THAN):
-            faults.append(_invalid(place.child("operator"), name, "not a valid label selector operator"))
-            continue
-        result = require(key, operator, values, place)
-        made.append(result) if isinstance(result, Requirement) else faults.extend(result)
+            text = "not a valid label selector operator"
+            results.append([_invalid(place.child("operator"), entry.operator, text)])
+        else:
+            results.append(require(entry.key, operator, entry.values, place))
+    made, faults = divide(results)
     raise_faults("label selector", faults)
     return matcher(made)
+
+
+def divide(results: Iterable[Requirement | list[FieldError]]) -> tuple[list[Requirement], list[FieldError]]:
+    """What `require` gave, the good and the bad apart."""
+    made, faults = [], list[FieldError]()
+    for result in results:
+        made.append(result) if isinstance(result, Requirement) else faults.extend(result)
+    return made, faults
 
 
 def raise_faults(what: str, faults: Sequence[FieldError]) -> None:

@@ -15,6 +15,7 @@ from dray.api.label_selectors import (
     LabelMatcher,
     Labels,
     Requirement,
+    divide,
     matcher,
     raise_faults,
     require,
@@ -73,15 +74,14 @@ def compile_node_selector(
 
 
 def _labels(entries: Sequence[NodeSelectorRequirement], path: Path) -> tuple[LabelMatcher, list[FieldError]]:
-    made, faults = [], list[FieldError]()
+    results: list[Requirement | list[FieldError]] = []
     for index, entry in enumerate(entries):
-        place = path.index(index)
         operator = NAMED_OPERATORS.get(entry.operator)
         if operator is None:
-            faults.append(_unsupported(place, entry.operator, NAMED_OPERATORS))
-            continue
-        result = require(entry.key, operator, entry.values, place)
-        made.append(result) if isinstance(result, Requirement) else faults.extend(result)
+            results.append([_unsupported(path.index(index), entry.operator, NAMED_OPERATORS)])
+        else:
+            results.append(require(entry.key, operator, entry.values, path.index(index)))
+    made, faults = divide(results)
     return matcher(made), faults
 
 

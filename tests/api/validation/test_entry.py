@@ -7,7 +7,6 @@ import pytest
 from msgspec.structs import replace
 
 from dray.api.core import ConfigMap
-from dray.api.device_class import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.kinds import (
     CONFIG_MAPS,
@@ -18,6 +17,7 @@ from dray.api.kinds import (
 )
 from dray.api.meta import ObjectMeta
 from dray.api.resource import DeviceRequest, DeviceSubRequest, ExactDeviceRequest, ResourceClaim
+from dray.api.resource.device_class import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
 from dray.api.validation import (
     CheckSelector,
     check_admin_access,

@@ -7,7 +7,7 @@ from typing import Final
 
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import ADMIN_ACCESS_LABEL
-from dray.api.resource_claim import ResourceClaim, ResourceClaimTemplate
+from dray.api.resource.claim import ResourceClaim, ResourceClaimTemplate
 from dray.api.validation.faults import forbidden
 
 _TEXT: Final = (

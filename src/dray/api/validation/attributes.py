@@ -8,7 +8,7 @@ from functools import lru_cache
 from dray.api import names
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import MAX_ATTRIBUTE_VALUE_LENGTH
-from dray.api.resource_slice import DeviceAttribute
+from dray.api.resource.slice import DeviceAttribute
 from dray.api.semver import NOT_SEMVER, is_semver
 from dray.api.validation.faults import by_rule, invalid, longer_than, shortened, too_long
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import MAX_VALID_VALUES
 from dray.api.quantity import Quantity
-from dray.api.resource_slice import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
+from dray.api.resource.slice import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dray.api.validation.faults import check_set, forbidden, invalid, required
 
 

@@ -6,16 +6,6 @@ import ipaddress
 from typing import Final
 
 from dray.api import names
-from dray.api.claim_status import (
-    FROM_CLAIM,
-    FROM_CLASS,
-    AllocatedDeviceStatus,
-    AllocationResult,
-    DeviceAllocationConfiguration,
-    DeviceRequestAllocationResult,
-    NetworkDeviceData,
-    ResourceClaimConsumerReference,
-)
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import (
     MAX_ALLOCATION_CONFIGS,
@@ -27,7 +17,17 @@ from dray.api.limits import (
     MAX_NETWORK_IPS,
     MAX_RESERVED_FOR,
 )
-from dray.api.resource_claim import ResourceClaim
+from dray.api.resource.claim import ResourceClaim
+from dray.api.resource.claim_status import (
+    FROM_CLAIM,
+    FROM_CLASS,
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceRequestAllocationResult,
+    NetworkDeviceData,
+    ResourceClaimConsumerReference,
+)
 from dray.api.validation.claims import RequestNames, check_request_ref, check_request_refs, request_names
 from dray.api.validation.conditions import check_conditions
 from dray.api.validation.configuration import check_json_object, check_opaque, same_parameters

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from dray.api import names
-from dray.api.device_class import DeviceClass, DeviceClassConfiguration
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import MAX_CONFIGS, MAX_CONSTRAINTS, MAX_FIRST_AVAILABLE, MAX_REQUESTS
-from dray.api.resource_claim import (
+from dray.api.resource.claim import (
     ALL,
     EXACT_COUNT,
     DeviceClaim,
@@ -22,6 +21,7 @@ from dray.api.resource_claim import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
+from dray.api.resource.device_class import DeviceClass, DeviceClassConfiguration
 from dray.api.validation.configuration import check_opaque, check_selectors, same_parameters
 from dray.api.validation.device_taints import check_device_tolerations
 from dray.api.validation.faults import (

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Final
 
 from dray.api import names
-from dray.api.container import Container, ContainerClaim, ContainerPort, EnvVar, VolumeMount
+from dray.api.core.container import Container, ContainerClaim, ContainerPort, EnvVar, VolumeMount
 from dray.api.field_errors import FieldError, Path
 from dray.api.validation.faults import (
     by_rule,

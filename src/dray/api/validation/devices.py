@@ -14,7 +14,7 @@ from dray.api.limits import (
     MAX_COUNTERS,
     MAX_TAINTS,
 )
-from dray.api.resource_slice import (
+from dray.api.resource.slice import (
     Counter,
     CounterSet,
     Device,

@@ -8,9 +8,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from dray.api import names
-from dray.api.container import Container, ContainerStatus
+from dray.api.core.container import Container, ContainerStatus
+from dray.api.core.pod import Pod, PodExtendedResourceClaimStatus, PodSpec
 from dray.api.field_errors import FieldError, Path
-from dray.api.pod import Pod, PodExtendedResourceClaimStatus, PodSpec
 from dray.api.taints import Toleration
 from dray.api.validation.faults import (
     by_rule,

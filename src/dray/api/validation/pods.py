@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from dray.api import names
+from dray.api.core.pod import Affinity, Pod, PodResourceClaim, PodSpec
 from dray.api.field_errors import FieldError, Path
-from dray.api.pod import Affinity, Pod, PodResourceClaim, PodSpec
 from dray.api.taints import Toleration
 from dray.api.validation.containers import check_choice, check_containers
 from dray.api.validation.faults import (

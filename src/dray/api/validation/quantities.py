@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api import names
-from dray.api.container import ResourceList, ResourceRequirements
+from dray.api.core.container import ResourceList, ResourceRequirements
 from dray.api.field_errors import FieldError, Path
 from dray.api.quantity import Quantity
 from dray.api.validation.faults import by_rule, forbidden, invalid, required

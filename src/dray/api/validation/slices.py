@@ -7,7 +7,7 @@ from typing import Final
 from dray.api import names
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import MAX_COUNTER_SETS, MAX_DEVICES, MAX_DEVICES_WITH_ADVANCED_FEATURES
-from dray.api.resource_slice import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
+from dray.api.resource.slice import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from dray.api.validation.attributes import is_list
 from dray.api.validation.devices import check_counter_set, check_device
 from dray.api.validation.faults import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api import names
-from dray.api.device_taint_rule import DeviceTaintRule, DeviceTaintSelector
 from dray.api.field_errors import FieldError, Path
 from dray.api.limits import MAX_TAINT_RULE_CONDITIONS
+from dray.api.resource.taint_rule import DeviceTaintRule, DeviceTaintSelector
 from dray.api.validation.conditions import check_conditions
 from dray.api.validation.device_taints import check_device_taint
 from dray.api.validation.faults import CheckSelector, by_rule, by_rule_or_required, too_many

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from dray.api.container import Container, ContainerStatus, ResourceList, ResourceRequirements
+from dray.api.core.container import Container, ContainerStatus, ResourceList, ResourceRequirements
 from dray.api.meta import Int32, Int64, Model, ObjectMeta, Time, always
 from dray.api.selector_types import NodeSelector, NodeSelectorTerm
 from dray.api.taints import Toleration

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from msgspec import field
 
-from dray.api.device_class import OpaqueDeviceConfiguration
 from dray.api.meta import Condition, Model, Time
 from dray.api.quantity import Quantity
+from dray.api.resource.device_class import OpaqueDeviceConfiguration
 from dray.api.selector_types import NodeSelector
 from dray.api.taints import DeviceToleration
 

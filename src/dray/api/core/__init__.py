@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import field
 
+from dray.api.core.node import Node
+from dray.api.core.pod import Pod
 from dray.api.meta import Int32, MicroTime, Model, ObjectMeta, Time, always
-from dray.api.node import Node
-from dray.api.pod import Pod
 
 __all__ = [
     "ConfigMap",

@@ -6,11 +6,11 @@ from typing import Final
 
 from msgspec import field
 
-from dray.api.claim_status import ResourceClaimStatus
-from dray.api.device_class import DeviceSelector, OpaqueDeviceConfiguration
 from dray.api.meta import Int64, Model, ObjectMeta, always
 from dray.api.quantity import Quantity
-from dray.api.resource_slice import RESOURCE_API
+from dray.api.resource.claim_status import ResourceClaimStatus
+from dray.api.resource.device_class import DeviceSelector, OpaqueDeviceConfiguration
+from dray.api.resource.slice import RESOURCE_API
 from dray.api.taints import DeviceToleration
 
 EXACT_COUNT: Final = "ExactCount"

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from dray.api.container import ResourceList
+from dray.api.core.container import ResourceList
 from dray.api.meta import Int32, Int64, Model, ObjectMeta, Time, always
 from dray.api.taints import Taint
 

@@ -2,31 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.claim_status import (
-    AllocatedDeviceStatus,
-    AllocationResult,
-    DeviceAllocationConfiguration,
-    DeviceAllocationResult,
-    DeviceRequestAllocationResult,
-    NetworkDeviceData,
-    ResourceClaimConsumerReference,
-    ResourceClaimStatus,
-)
-from dray.api.device_class import (
-    CELDeviceSelector,
-    DeviceClass,
-    DeviceClassConfiguration,
-    DeviceClassSpec,
-    DeviceSelector,
-    OpaqueDeviceConfiguration,
-)
-from dray.api.device_taint_rule import (
-    DeviceTaintRule,
-    DeviceTaintRuleSpec,
-    DeviceTaintRuleStatus,
-    DeviceTaintSelector,
-)
-from dray.api.resource_claim import (
+from dray.api.resource.claim import (
     CapacityRequirements,
     DeviceClaim,
     DeviceClaimConfiguration,
@@ -39,7 +15,25 @@ from dray.api.resource_claim import (
     ResourceClaimTemplate,
     ResourceClaimTemplateSpec,
 )
-from dray.api.resource_slice import (
+from dray.api.resource.claim_status import (
+    AllocatedDeviceStatus,
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    DeviceRequestAllocationResult,
+    NetworkDeviceData,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
+from dray.api.resource.device_class import (
+    CELDeviceSelector,
+    DeviceClass,
+    DeviceClassConfiguration,
+    DeviceClassSpec,
+    DeviceSelector,
+    OpaqueDeviceConfiguration,
+)
+from dray.api.resource.slice import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
     Counter,
@@ -52,6 +46,12 @@ from dray.api.resource_slice import (
     ResourcePool,
     ResourceSlice,
     ResourceSliceSpec,
+)
+from dray.api.resource.taint_rule import (
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintRuleStatus,
+    DeviceTaintSelector,
 )
 
 __all__ = [

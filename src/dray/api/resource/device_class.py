@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import field
 
 from dray.api.meta import Model, ObjectMeta, always
-from dray.api.resource_slice import RESOURCE_API
+from dray.api.resource.slice import RESOURCE_API
 
 
 class CELDeviceSelector(Model, frozen=True, kw_only=True):
