@@ -15,13 +15,13 @@ from h2.exceptions import H2Error, NoAvailableStreamIDError
 
 from dray import __version__
 from dray.errors import InvalidError, InvariantError, ProtocolError, UnavailableError
-from dray.wire.http2 import CallProtocol
 from dray.wire.limits import DEFAULT, Limits
-from dray.wire.messages import pack, unpack
 from dray.wire.service import Req, Res, Streaming, Unary
 from dray.wire.sockets import RETRY_SECONDS, dial
 from dray.wire.status import BrokenMessage, Code, StatusError, TooLarge, to_error
-from dray.wire.stream import CallStream, Headers, Lost
+from dray.wire.transport.http2 import CallProtocol
+from dray.wire.transport.messages import pack, unpack
+from dray.wire.transport.stream import CallStream, Headers, Lost
 
 TIMEOUT = 10.0
 # What HTTP itself says, where a peer does not get as far as gRPC.

@@ -12,11 +12,11 @@ from typing import Any
 from dray.errors import InvariantError
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
-from dray.wire.dispatch import Dispatcher
-from dray.wire.http2 import CallProtocol
 from dray.wire.limits import DEFAULT, Limits
 from dray.wire.service import Route, Service
 from dray.wire.sockets import Listener, listening, peer_of
+from dray.wire.transport.dispatch import Dispatcher
+from dray.wire.transport.http2 import CallProtocol
 
 _log = get_log("wire.serve")
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from dray.wire.messages import translate
+from dray.wire.transport.messages import translate
 
 Req = TypeVar("Req", bound=Message)
 Res = TypeVar("Res", bound=Message)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.wire.status import BrokenMessage
-from dray.wire.stream import Inbox, Lost
+from dray.wire.transport.stream import Inbox, Lost
 
 
 class Window:

@@ -32,7 +32,7 @@ from h2.settings import SettingCodes, Settings
 
 from dray.runtime.logs import get_log
 from dray.wire.limits import MIB, Limits
-from dray.wire.stream import CallStream
+from dray.wire.transport.stream import CallStream
 
 if TYPE_CHECKING:
     from hyperframe.frame import Frame

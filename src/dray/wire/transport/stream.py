@@ -12,8 +12,8 @@ from grpclib.protocol import Buffer, Connection, EventsProcessor, Stream
 from h2.errors import ErrorCodes
 from h2.exceptions import H2Error, TooManyStreamsError
 
-from dray.wire.messages import PREFIX, length_of
 from dray.wire.status import BrokenMessage, Code
+from dray.wire.transport.messages import PREFIX, length_of
 
 Headers = list[tuple[str, str]]
 FRAME = 2**16

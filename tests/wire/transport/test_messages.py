@@ -11,8 +11,8 @@ from google.protobuf.message_factory import GetMessageClass
 import dray.wire.gen
 from dray.wire.gen import dra_v1_pb2, dra_v1beta1_pb2
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse, Empty
-from dray.wire.messages import PREFIX, length_of, pack, translate, unpack
 from dray.wire.status import BrokenMessage, Code, TooLarge
+from dray.wire.transport.messages import PREFIX, length_of, pack, translate, unpack
 from tests.campaign import campaign
 from tests.wire.samples import filled
 

@@ -17,10 +17,10 @@ from h2.exceptions import H2Error
 from dray.errors import Error, InvariantError
 from dray.runtime.logs import get_log
 from dray.wire.limits import Limits
-from dray.wire.messages import pack, unpack
 from dray.wire.service import Route, closing
 from dray.wire.status import Code, StatusError, cut, to_status
-from dray.wire.stream import CallStream, Headers, Lost
+from dray.wire.transport.messages import pack, unpack
+from dray.wire.transport.stream import CallStream, Headers, Lost
 
 CONTENT_TYPE = "application/grpc"
 
