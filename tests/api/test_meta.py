@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import msgspec
 import pytest
 
+from dray.api.codec.json_codec import decode, encode
 from dray.api.core import Lease, LeaseSpec, Pod
-from dray.api.json_codec import decode, encode
 from dray.api.meta import (
     ListMeta,
     ObjectList,

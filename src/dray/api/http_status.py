@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dray.api.codec.json_codec import loads, view
 from dray.api.field_errors import FieldError, Reason
-from dray.api.json_codec import loads, view
 from dray.api.meta import Status, StatusCause, StatusDetails
 from dray.errors import (
     ConflictError,

@@ -56,9 +56,9 @@ def as_text(document: dict[str, Any], output: str) -> str:
         import json
 
         return json.dumps(document, indent=2) + "\n"
-    import yaml
+    from dray.api.codec import dump_yaml
 
-    return yaml.safe_dump(document, sort_keys=False)
+    return dump_yaml(document)
 
 
 def as_table(found: Discovery, host_root: str, *, colour: bool) -> str:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dray.api import names
+from dray.api.codec.json_codec import decode
+from dray.api.codec.nulls import without_nulls
 from dray.api.defaults import set_defaults
 from dray.api.field_errors import FieldError
-from dray.api.json_codec import decode
 from dray.api.kinds import Resource
-from dray.api.nulls import without_nulls
 from dray.api.prepare import prepare_create, prepare_status, prepare_update
 from dray.api.validation import validate, validate_status
 from dray.errors import InvalidError

@@ -8,7 +8,7 @@ from msgspec import field
 
 from dray.api.core.container import Container, ContainerStatus, ResourceList, ResourceRequirements
 from dray.api.meta import Int32, Int64, Model, ObjectMeta, Time, always
-from dray.api.selector_types import NodeSelector, NodeSelectorTerm
+from dray.api.selectors.types import NodeSelector, NodeSelectorTerm
 from dray.api.taints import Toleration
 
 

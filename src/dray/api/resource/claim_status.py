@@ -9,7 +9,7 @@ from msgspec import field
 from dray.api.meta import Condition, Model, Time
 from dray.api.quantity import Quantity
 from dray.api.resource.device_class import OpaqueDeviceConfiguration
-from dray.api.selector_types import NodeSelector
+from dray.api.selectors.types import NodeSelector
 from dray.api.taints import DeviceToleration
 
 FROM_CLASS: Final = "FromClass"

@@ -8,7 +8,7 @@ from msgspec import field
 
 from dray.api.meta import Int64, Model, ObjectMeta, always
 from dray.api.quantity import ZERO, Quantity
-from dray.api.selector_types import NodeSelector
+from dray.api.selectors.types import NodeSelector
 from dray.api.taints import DeviceTaint
 
 RESOURCE_API: Final = "resource.k8s.io/v1"

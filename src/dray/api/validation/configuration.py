@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from dray.api import names
+from dray.api.codec.json_codec import encode, encode_hook
 from dray.api.field_errors import FieldError, Path
-from dray.api.json_codec import encode, encode_hook
 from dray.api.limits import MAX_EXPRESSION_LENGTH, MAX_OPAQUE_PARAMETERS_LENGTH, MAX_SELECTORS
 from dray.api.resource.device_class import DeviceSelector, OpaqueDeviceConfiguration
 from dray.api.validation.faults import (

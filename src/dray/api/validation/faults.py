@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
+from dray.api.codec.json_codec import encode
 from dray.api.field_errors import FieldError, Path, Reason
-from dray.api.json_codec import encode
 from dray.api.names import size
 from dray.api.names import too_long as too_long_text
 

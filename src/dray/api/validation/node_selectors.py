@@ -6,7 +6,7 @@ from typing import Final
 
 from dray.api import names
 from dray.api.field_errors import FieldError, Path
-from dray.api.selector_types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from dray.api.selectors.types import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dray.api.validation.faults import by_rule, forbidden, invalid, required
 
 _BAD_OPERATOR: Final = "not a valid selector operator"

@@ -15,7 +15,7 @@ import msgspec
 
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.names import label_key, label_value
-from dray.api.selector_types import LabelSelector
+from dray.api.selectors.types import LabelSelector
 from dray.errors import InvalidError
 
 Labels = Mapping[str, str]

@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.api.yaml_reader import read_documents
-from dray.api.yaml_writer import dump, dump_all
+from dray.api.codec.yaml_reader import read_documents
+from dray.api.codec.yaml_writer import dump, dump_all
 from dray.errors import InvalidError
 from tests.campaign import LONG, campaign
 

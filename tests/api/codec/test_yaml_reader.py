@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.api.yaml_reader import MAX_BYTES, MAX_DEPTH, read_documents
+from dray.api.codec.yaml_reader import MAX_BYTES, MAX_DEPTH, read_documents
 from dray.errors import InvalidError
 from tests.campaign import LONG, campaign
 

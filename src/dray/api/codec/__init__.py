@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dray.api.json_codec import decode, decode_hook, encode, encode_hook, loads, to_raw, view
-from dray.api.manifest import Manifest
-from dray.api.overlay import overlay
+from dray.api.codec.json_codec import decode, decode_hook, encode, encode_hook, loads, to_raw, view
+from dray.api.codec.manifest import Manifest
+from dray.api.codec.overlay import overlay
 
 if TYPE_CHECKING:
-    from dray.api.yaml_reader import Document
+    from dray.api.codec.yaml_reader import Document
 
 __all__ = [
     "Manifest",
@@ -35,21 +35,21 @@ __all__ = [
 
 def load_documents(data: str | bytes, source: str = "<input>") -> list[Manifest]:
     """All objects of a YAML or JSON file as manifests; see `documents.load_documents`."""
-    from dray.api import documents
+    from dray.api.codec import documents
 
     return documents.load_documents(data, source)
 
 
 def load_values(data: str | bytes, source: str = "<input>") -> list[Document]:
     """All documents of a YAML or JSON file as plain values, with their lines; see `documents.load_values`."""
-    from dray.api import documents
+    from dray.api.codec import documents
 
     return documents.load_values(data, source)
 
 
 def dump_yaml(*values: Any) -> str:
     """One YAML document for each value: a manifest, a view, or plain data."""
-    from dray.api import yaml_writer
+    from dray.api.codec import yaml_writer
 
     return yaml_writer.dump_all(_plain(value) for value in values)
 

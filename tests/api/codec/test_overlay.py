@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.api.overlay import overlay
+from dray.api.codec.overlay import overlay
 from tests.campaign import LONG, campaign
 
 

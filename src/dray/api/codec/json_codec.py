@@ -103,7 +103,7 @@ def view(raw: Any, kind: type[T]) -> T:
 
 def _view_without_nulls(raw: Any, kind: type[T]) -> T:
     """Kubernetes takes null for "absent" everywhere; the types need not, since it is rare."""
-    from dray.api.nulls import without_nulls
+    from dray.api.codec.nulls import without_nulls
 
     raw = without_nulls(raw, kind)
     try:

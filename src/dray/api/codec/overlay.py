@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.json_codec import encode
+from dray.api.codec.json_codec import encode
 from dray.errors import InvalidError
 
 _MERGE_KEYS: Final = (

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from dray.api.json_codec import position
-from dray.api.manifest import Manifest
-from dray.api.yaml_reader import MAX_DEPTH, Document, decode_text, fail, read_documents
+from dray.api.codec.json_codec import position
+from dray.api.codec.manifest import Manifest
+from dray.api.codec.yaml_reader import MAX_DEPTH, Document, decode_text, fail, read_documents
 from dray.errors import InvalidError
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*+")
@@ -37,10 +37,8 @@ def load_values(data: str | bytes, source: str = "<input>") -> list[Document]:
     start = _JSON_START.match(text)
     if start is None:
         return read_documents(text, source)
-    found: list[Document] = []
     try:
-        for document in _json_stream(text, source):
-            found.append(document)  # noqa: PERF402
+        return list(_json_stream(text, source))
     except _MaybeYamlError as error:
         if not start[0].endswith("[") and not _YAML_GOES_ON.match(text, error.at):
             raise error.reason from None
@@ -48,17 +46,12 @@ def load_values(data: str | bytes, source: str = "<input>") -> list[Document]:
             return read_documents(text, source)
         except InvalidError as yaml_error:
             raise max(error.reason, yaml_error, key=_place) from None
-    return found
 
 
 def _place(error: InvalidError) -> tuple[int, int]:
     """How far a reader came: the one that came further has the better explanation."""
-    numbers = error.field.rsplit(":", 2)[1:]
-    return (
-        (int(numbers[0]), int(numbers[1]))
-        if len(numbers) == 2 and all(n.isdecimal() for n in numbers)
-        else (0, 0)
-    )
+    _, _, line, column = (":::" + error.field).rsplit(":", 3)
+    return (int(line), int(column)) if line.isdecimal() and column.isdecimal() else (0, 0)
 
 
 def _flatten(value: Any, place: str, document: Document, source: str, found: list[Manifest]) -> None:

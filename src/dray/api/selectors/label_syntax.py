@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn
 
 from dray.api.field_errors import Path
-from dray.api.label_selectors import LabelMatcher, Operator, Requirement, matcher, require
 from dray.api.names import label_key
+from dray.api.selectors.labels import LabelMatcher, Operator, Requirement, matcher, require
 from dray.errors import InvalidError
 
 _TOKEN: Final = re.compile(r"[ \t\r\n]*+(==|!=|[=!()<>,]|[^ \t\r\n=!()<>,]++)")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from dray.api.json_codec import encode, to_raw, view
-from dray.api.overlay import Raw, overlay
+from dray.api.codec.json_codec import encode, to_raw, view
+from dray.api.codec.overlay import Raw, overlay
 from dray.errors import InvalidError
 
 T = TypeVar("T")

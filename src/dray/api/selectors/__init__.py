@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dray.api.field_selectors import FieldMatcher, FieldTerm, parse_field_selector
-from dray.api.label_selectors import (
+from dray.api.selectors.fields import FieldMatcher, FieldTerm, parse_field_selector
+from dray.api.selectors.label_syntax import parse_label_selector
+from dray.api.selectors.labels import (
     EVERYTHING,
     NOTHING,
     LabelMatcher,
@@ -12,9 +13,8 @@ from dray.api.label_selectors import (
     compile_label_selector,
     match_labels,
 )
-from dray.api.label_syntax import parse_label_selector
-from dray.api.node_selectors import NodeMatcher, compile_node_selector
-from dray.api.selector_types import (
+from dray.api.selectors.nodes import NodeMatcher, compile_node_selector
+from dray.api.selectors.types import (
     LabelSelector,
     LabelSelectorRequirement,
     NodeSelector,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dray.api.json_codec import decode, encode
-from dray.api.nulls import without_nulls
+from dray.api.codec.json_codec import decode, encode
+from dray.api.codec.nulls import without_nulls
 from dray.api.quantity import ZERO
 from dray.api.resource import DeviceAttribute, DeviceClass, DeviceSelector, ResourceClaim, ResourceSlice
 

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from dray.api.field_errors import FieldError, Path, Reason
-from dray.api.field_selectors import FieldMatcher, FieldTerm
-from dray.api.label_selectors import (
+from dray.api.selectors.fields import FieldMatcher, FieldTerm
+from dray.api.selectors.labels import (
     NAMED_OPERATORS,
     LabelMatcher,
     Labels,
@@ -20,7 +20,7 @@ from dray.api.label_selectors import (
     raise_faults,
     require,
 )
-from dray.api.selector_types import NodeSelector, NodeSelectorRequirement
+from dray.api.selectors.types import NodeSelector, NodeSelectorRequirement
 
 _FIELD_OPERATORS: Final = ("In", "NotIn")
 
