@@ -5,7 +5,9 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,16 @@ FIRST, SECOND = Holds({"b": "1", "a": "2"}, 2), Holds({"c": "3"}, 1)
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "var" / "lib" / "holds"
+
+
+@pytest.fixture
+def in_memory(tmp_path: Path) -> Iterator[Path]:
+    """A directory on a tmpfs, if there is one: for tests that save a lot and do not ask what the disk does."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        yield Path(directory)
 
 
 def put(path: Path, content: bytes) -> None:
@@ -98,10 +110,6 @@ def test_the_operators_recipe_for_the_checksum_holds(path: Path) -> None:
     command = f"tail -n +2 {path} | sha256sum | cut -d' ' -f1"
     shown = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True).stdout.strip()
     assert path.read_text().startswith(f"dray-checkpoint/1 sha256:{shown}\n")
-
-
-def test_the_same_state_gives_the_same_bytes() -> None:
-    assert HOLDS.encode(Holds({"a": "2", "b": "1"}, 2)) == HOLDS.encode(FIRST)
 
 
 def test_saving_before_loading_is_our_own_bug(path: Path) -> None:
@@ -183,7 +191,8 @@ def test_every_set_aside_file_gets_a_name_of_its_own(path: Path) -> None:
     assert aside == [b"damaged %d" % n for n in range(12)]
 
 
-def test_every_single_flipped_bit_is_noticed(path: Path) -> None:
+def test_every_single_flipped_bit_is_noticed(in_memory: Path) -> None:
+    path = in_memory / "holds"
     for position in range(len(GOOD)):
         damaged = bytearray(GOOD)
         damaged[position] ^= 1 << (position % 8)
@@ -232,8 +241,8 @@ def test_something_else_under_the_name_is_set_aside_too(path: Path, tmp_path: Pa
         st.binary(max_size=100).map(Format(bytes).encode),
     )
 )
-def test_random_bytes_never_raise_and_are_never_lost(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "state"
+def test_random_bytes_never_raise_and_are_never_lost(in_memory: Path, content: bytes) -> None:
+    path = in_memory / "state"
     put(path, content)
     loaded = load(path)
     if loaded.set_aside is None:
@@ -279,11 +288,6 @@ def test_a_failing_migration_is_told(path: Path) -> None:
     save(path, b"3", Format(bytes, version=1))
     aside = load(path, Format(Holds, version=2, migrations={1: refuse})).set_aside
     assert aside is not None and "migration from version 1 failed: holders must be a map" in aside.reason
-
-
-def test_a_migration_that_leads_nowhere_is_our_own_bug() -> None:
-    with pytest.raises(InvariantError):
-        Format(Holds, version=2, migrations={2: bytes})
 
 
 # --- two writers ---------------------------------------------------------------------------------------------------
@@ -365,7 +369,7 @@ def test_a_directory_that_cannot_be_synced_is_told_though_the_new_state_is_there
 
     save(path, FIRST)
     monkeypatch.setattr(os, "fsync", fail_on_directories)
-    with pytest.raises(HardwareError, match="I/O error"):
+    with pytest.raises(HardwareError, match=r"I/O error.*new state may not survive a power cut"):
         save(path, SECOND)
     monkeypatch.undo()
     assert load(path) == Loaded(SECOND)
@@ -418,9 +422,9 @@ def test_a_really_full_disk_at_every_amount_of_free_space(
 
 @pytest.mark.parametrize("scenario", ["first", "replace", "leftover", "damaged"])
 def test_a_kill_at_every_system_call_leaves_a_whole_state(
-    tmp_path: Path, run_program: RunProgram, scenario: str
+    in_memory: Path, run_program: RunProgram, scenario: str
 ) -> None:
-    result = run_program("checkpoint_steps", tmp_path / "d", scenario)
+    result = run_program("checkpoint_steps", in_memory / "d", scenario, "kill")
     assert result["faults"] == []
     assert result["kills"] > 40
 
@@ -429,7 +433,7 @@ def test_the_file_is_synced_before_the_rename_and_the_directory_after(
     tmp_path: Path, run_program: RunProgram
 ) -> None:
     """Kills cannot show what a power cut does; the order in which the kernel was asked can."""
-    calls = run_program("checkpoint_steps", tmp_path / "d", "replace")["calls"]
+    calls = run_program("checkpoint_steps", tmp_path / "d", "replace", "trace")["calls"]
     if not calls:
         pytest.skip("system calls of this architecture have no names here")
     written = next(at for at, (name, _) in enumerate(calls) if name == "write")
@@ -444,4 +448,4 @@ def test_the_file_is_synced_before_the_rename_and_the_directory_after(
 def test_random_kills_never_lose_an_acknowledged_state(tmp_path: Path, run_program: RunProgram) -> None:
     result = run_program("checkpoint_kills", tmp_path, campaign(30, 2000), 20261115)
     assert result["faults"] == []
-    assert result["saves"] > result["kills"] / 2
+    assert result["saves"] > result["kills"]

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from dray.errors import InvariantError, UnavailableError
 from dray.runtime.checkpoint_format import Format, Unreadable
 from dray.runtime.clock import Clock, SystemClock
-from dray.runtime.durable import make_directory, open_directory, replace_file, sync_directory
+from dray.runtime.durable import make_directory, open_directory, put_in_place, sync_directory
 from dray.runtime.filelock import FileLock
 from dray.runtime.oserrors import from_os_error
 
@@ -52,7 +52,7 @@ class Checkpoint(Generic[T]):
     Call `load()` once, then `save()` as often as needed. When `save()` returned, the state survives a kill and a power
     cut; when it raised, the file holds the state before or the new one, whole. Saving waits for the disk (some
     milliseconds): call it on the loop for small states, or through `asyncio.to_thread`. Threads are let in one by one.
-    A forked child must not use it: it would share the lock.
+    A forked child must not use it: it would share the lock, which is the file `<name>.lock` with our process id in it.
     """
 
     def __init__(self, path: Path, layout: Format[T], *, clock: Clock | None = None) -> None:
@@ -113,7 +113,8 @@ class Checkpoint(Generic[T]):
             self._lock.acquire()
             with self._directory(f"save {len(content)} bytes to", "the previous state is kept") as directory:
                 self._make_room(directory)
-                replace_file(directory, self._path.name, content, mode=0o600, temporary=self._temporary)
+                put_in_place(directory, self._path.name, content, mode=0o600, temporary=self._temporary)
+                self._make_durable(directory)
 
     @property
     def _temporary(self) -> str:
@@ -134,6 +135,13 @@ class Checkpoint(Generic[T]):
                 yield directory
         except OSError as error:
             raise from_os_error(error, doing, str(self._path), after=after) from error
+
+    def _make_durable(self, directory: int) -> None:
+        try:
+            sync_directory(directory)
+        except OSError as error:
+            after = "the new state may not survive a power cut"
+            raise from_os_error(error, "sync the directory of", str(self._path), after=after) from error
 
     def _make_room(self, directory: int) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -12,18 +12,23 @@ from pathlib import Path
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def temporary_name(name: str) -> str:
-    """A hidden name beside `name` that nobody else uses; long names are cut so that it stays a valid one."""
-    return f".{name[:40]}.{secrets.token_hex(6)}.tmp"
+def temporary_name() -> str:
+    """A hidden name that nobody else uses. A process killed at the wrong moment leaves such a file behind."""
+    return f".dray-{secrets.token_hex(6)}.tmp"
 
 
-def replace_file(dir_fd: int, name: str, data: bytes, *, mode: int, temporary: str = "") -> None:
+def replace_file(dir_fd: int, name: str, data: bytes, *, mode: int) -> None:
     """Write `data` beside `name`, sync it, rename it over `name`, sync the directory.
 
     An OSError before the rename leaves the old content and no temporary file; one from the last sync leaves the new
     content, which may not survive a power cut. `dir_fd` must be a readable descriptor (not O_PATH).
     """
-    temporary = temporary or temporary_name(name)
+    put_in_place(dir_fd, name, data, mode=mode, temporary=temporary_name())
+    sync_directory(dir_fd)
+
+
+def put_in_place(dir_fd: int, name: str, data: bytes, *, mode: int, temporary: str) -> None:
+    """The first half of `replace_file`, all but the sync of the directory, under a temporary name of your own."""
     descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=dir_fd)
     try:
         _fill(descriptor, data, mode)
@@ -32,7 +37,6 @@ def replace_file(dir_fd: int, name: str, data: bytes, *, mode: int, temporary: s
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=dir_fd)
         raise
-    sync_directory(dir_fd)
 
 
 def _fill(descriptor: int, data: bytes, mode: int) -> None:

@@ -64,6 +64,6 @@ def from_os_error(error: OSError, doing: str, path: str, *, after: str = "") -> 
         return ConflictError(message)
     if code in _INVALID:
         return InvalidError(message, field=path)
-    if code in _UNAVAILABLE:
+    if code in _UNAVAILABLE or isinstance(error, TimeoutError):
         return UnavailableError(message)
     return HardwareError(message, path=path)

@@ -34,8 +34,8 @@ def save_for_ever(path: Path, acknowledge: int) -> None:
             os.write(acknowledge, b"%d\n" % number)
 
 
-def live_and_die(path: Path, lifetime: float) -> int | None:
-    """One child's life; its last acknowledged number."""
+def live_and_die(path: Path, saves: int, rest: float) -> int | None:
+    """One child's life: killed `rest` seconds after it told of `saves` saves. Its last acknowledged number."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -44,13 +44,14 @@ def live_and_die(path: Path, lifetime: float) -> int | None:
         finally:
             os._exit(3)
     os.close(writer)
-    time.sleep(lifetime)
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    if not os.WIFSIGNALED(status):
-        raise SystemExit(f"the child ended by itself with status {status}")
     with os.fdopen(reader, "rb") as acknowledged:
-        lines = acknowledged.read().split()
+        lines = [acknowledged.readline() for _ in range(saves)]
+        time.sleep(rest)
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+        if not os.WIFSIGNALED(status):
+            raise SystemExit(f"the child ended by itself with status {status}")
+        lines += acknowledged.read().splitlines()
     return int(lines[-1]) if lines else None
 
 
@@ -59,7 +60,7 @@ def main() -> None:
     path, kills, rng = Path(sys.argv[1]) / "state", int(sys.argv[2]), random.Random(int(sys.argv[3]))
     known, faults = 0, list[str]()
     for kill in range(kills):
-        known = live_and_die(path, rng.uniform(0.0005, 0.02)) or known
+        known = live_and_die(path, rng.randrange(4), rng.uniform(0, 0.004)) or known
         leftovers = len(list(path.parent.iterdir()))
         with Checkpoint(path, FORMAT) as checkpoint:
             loaded = checkpoint.load()

@@ -1,6 +1,6 @@
 """Kill a process at every single system call of a checkpoint's save and load, and look at what is left.
 
-Arguments: directory, scenario. Prints one JSON object.
+Arguments: directory, scenario, "kill" or "trace" (only list the calls). Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dray.runtime.checkpoint import Checkpoint, Loaded
 from dray.runtime.checkpoint_format import Format
-from tests.runtime.programs.stepping import ptrace_works, step_through
+from tests.runtime.programs.stepping import begin, ptrace_works, step_through
 
 OLD, NEW = b"old state " * 1000, b"new state " * 2000
 DAMAGED = b"dray-checkpoint/1 sha256:" + b"0" * 64 + b"\nversion 1\nnot what was written"
@@ -34,6 +34,7 @@ def prepare(directory: Path, scenario: str) -> None:
 
 def work(directory: Path) -> None:
     """What the child does: a whole life of a writer."""
+    begin()
     with Checkpoint(directory / "state", Format(bytes)) as checkpoint:
         checkpoint.load()
         checkpoint.save(NEW)
@@ -63,14 +64,14 @@ def judge(directory: Path, scenario: str, finished: bool) -> str:
 
 def main() -> None:
     """Steps 1, 2, 3… until the child gets through."""
-    directory, scenario = Path(sys.argv[1]), sys.argv[2]
+    directory, scenario, kill = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "kill"
     if not ptrace_works():
         print(json.dumps({"skip": "this machine does not let a process ptrace its child"}))
         return
     kills, faults = 0, list[str]()
     while True:
         prepare(directory, scenario)
-        run = step_through(lambda: work(directory), kill_at=kills + 1)
+        run = step_through(lambda: work(directory), kill_at=kills + 1 if kill else None)
         if fault := judge(directory, scenario, run.finished):
             faults.append(f"step {kills + 1}: {fault}")
         if run.finished or len(faults) > 5:

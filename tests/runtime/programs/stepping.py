@@ -1,4 +1,4 @@
-"""Run a function in a forked child under ptrace, one system call at a time, and kill it where we like."""
+"""Run a function in a forked child under ptrace, one system call at a time; kill it or interfere where we like."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 _libc.ptrace.restype = ctypes.c_long
-_TRACEME, _SYSCALL, _SETOPTIONS, _GET_SYSCALL_INFO = 0, 24, 0x4200, 0x420E
+_TRACEME, _DETACH, _SYSCALL, _SETOPTIONS, _GET_SYSCALL_INFO = 0, 17, 24, 0x4200, 0x420E
 _SYSGOOD_AND_EXITKILL = 0x1 | 0x100000
 _SYSCALL_STOP = signal.SIGTRAP | 0x80
 
@@ -46,13 +46,26 @@ class Run:
 def ptrace_works() -> bool:
     """False where the machine does not let a process trace its own child."""
     try:
-        return step_through(lambda: None).finished
+        return step_through(begin).finished
     except OSError:
         return False
 
 
-def step_through(action: Callable[[], None], *, kill_at: int | None = None) -> Run:
-    """Fork, run `action` in the child, SIGKILL it at its `kill_at`-th stop."""
+def begin() -> None:
+    """The child calls it where the steps shall begin."""
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def step_through(
+    action: Callable[[], None],
+    *,
+    kill_at: int | None = None,
+    interfere: Callable[[int], bool] | None = None,
+) -> Run:
+    """Fork and run `action`, which calls `begin()`, in the child; stop it before and after each system call.
+
+    SIGKILL it at its `kill_at`-th stop, or call `interfere(stop)` at each, until that returns False: then it runs freely.
+    """
     pid = os.fork()
     if pid == 0:
         _child(action)
@@ -61,28 +74,39 @@ def step_through(action: Callable[[], None], *, kill_at: int | None = None) -> R
         raise OSError("the child could not be traced")
     _ptrace(_SETOPTIONS, pid, 0, _SYSGOOD_AND_EXITKILL)
     stops, calls = 0, list[tuple[str, int]]()
-    pending = 0
-    while True:
-        _ptrace(_SYSCALL, pid, 0, pending)
-        _, status = os.waitpid(pid, 0)
-        if not os.WIFSTOPPED(status):
-            return Run(os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0, stops, calls)
-        pending = 0 if os.WSTOPSIG(status) == _SYSCALL_STOP else os.WSTOPSIG(status)
-        if pending:
-            continue
+    while _next_stop(pid):
         stops += 1
         _note(pid, calls)
         if stops == kill_at:
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return Run(False, stops, calls)
+        elif interfere is not None and not interfere(stops):
+            _ptrace(_DETACH, pid, 0, 0)
+            break
+    _, status = os.waitpid(pid, 0)
+    return Run(os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0, stops, calls)
+
+
+def _next_stop(pid: int) -> bool:
+    """Go on to the next system call, passing signals on; False when the child ended (and is still to be waited for)."""
+    pending = 0
+    while True:
+        try:
+            _ptrace(_SYSCALL, pid, 0, pending)
+        except ProcessLookupError:
+            return False
+        info = os.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+        if info is None or info.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED):
+            return False
+        _, status = os.waitpid(pid, 0)
+        if os.WSTOPSIG(status) == _SYSCALL_STOP:
+            return True
+        pending = os.WSTOPSIG(status)
 
 
 def _child(action: Callable[[], None]) -> None:
     status = 3
     try:
         _ptrace(_TRACEME, 0, 0, 0)
-        os.kill(os.getpid(), signal.SIGSTOP)
         action()
         status = 0
     finally:
