@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from dray.api.codec.nulls import without_nulls
 from dray.api.defaults import set_defaults
 from dray.api.kinds import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from dray.api.nulls import without_nulls
 from dray.api.validation import check_admin_access, check_admin_access_status
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.tools import Tools

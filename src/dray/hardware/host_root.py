@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dray.errors import HardwareError, InvalidError, NotFoundError
-from dray.runtime.oserrors import from_os_error
-from dray.runtime.safepath import Links, Root, SafePath
+from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.safepath import Links, Root, SafePath
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dray.errors import ConflictError, InvalidError, UnavailableError
+from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
-from dray.runtime.oserrors import from_os_error
 
 _log = get_log("wire.sockets")
 

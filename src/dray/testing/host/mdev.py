@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dray.errors import ConflictError, NotFoundError
-from dray.runtime.oserrors import from_os_error
+from dray.runtime.files.oserrors import from_os_error
 from dray.testing.host.actions import Actions, refusal
 from dray.testing.host.iommu import IommuGroups, Vfio
 from dray.testing.host.pci import parse_number

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dray.errors import InvariantError, UnavailableError
-from dray.runtime import syscalls
+from dray.runtime.files import syscalls
 from dray.testing.host import leases
 from dray.testing.host.actions import Actions
 from dray.testing.host.tree import Tree

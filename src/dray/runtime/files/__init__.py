@@ -1,0 +1,1 @@
+"""Files: checkpoints that survive a kill, watches that miss nothing, paths that nobody can bend."""

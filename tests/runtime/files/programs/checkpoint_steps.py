@@ -1,0 +1,84 @@
+"""Kill a process at every single system call of a checkpoint's save and load, and look at what is left.
+
+Arguments: directory, scenario, "kill" or "trace" (only list the calls). Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from dray.runtime.files.checkpoint import Checkpoint, Loaded
+from dray.runtime.files.checkpoint_format import Format
+from tests.runtime.files.programs.stepping import begin, ptrace_works, step_through
+
+OLD, NEW = b"old state " * 1000, b"new state " * 2000
+DAMAGED = b"dray-checkpoint/1 sha256:" + b"0" * 64 + b"\nversion 1\nnot what was written"
+
+
+def prepare(directory: Path, scenario: str) -> None:
+    """The disk before the child starts."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    if scenario in ("replace", "leftover"):
+        with Checkpoint(directory / "state", Format(bytes)) as checkpoint:
+            checkpoint.load()
+            checkpoint.save(OLD)
+    if scenario == "leftover":
+        (directory / ".state.tmp").write_bytes(b"half a sta")
+    if scenario == "damaged":
+        (directory / "state").write_bytes(DAMAGED)
+
+
+def work(directory: Path) -> None:
+    """What the child does: a whole life of a writer."""
+    begin()
+    with Checkpoint(directory / "state", Format(bytes)) as checkpoint:
+        checkpoint.load()
+        checkpoint.save(NEW)
+
+
+def reload(directory: Path) -> Loaded[bytes]:
+    """What its successor finds."""
+    with Checkpoint(directory / "state", Format(bytes)) as checkpoint:
+        return checkpoint.load()
+
+
+def judge(directory: Path, scenario: str, finished: bool) -> str:
+    """Empty, or what is wrong after the kill."""
+    loaded = reload(directory)
+    allowed = {NEW} if finished else {NEW, OLD if scenario in ("replace", "leftover") else None}
+    if loaded.data not in allowed:
+        return f"unexpected state {loaded!r:.200}"
+    names = {path.name for path in directory.iterdir()}
+    aside = {name for name in names if ".corrupt-" in name}
+    if names - aside - {"state", "state.lock"}:
+        return f"left behind: {sorted(names)}"
+    if scenario == "damaged":
+        kept = [(directory / name).read_bytes() for name in aside]
+        return "" if kept == [DAMAGED] else f"the damaged file was not kept once: {sorted(names)}"
+    return f"set aside for no reason: {loaded.set_aside}" if aside or loaded.set_aside else ""
+
+
+def main() -> None:
+    """Steps 1, 2, 3… until the child gets through."""
+    directory, scenario, kill = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "kill"
+    if not ptrace_works():
+        print(json.dumps({"skip": "this machine does not let a process ptrace its child"}))
+        return
+    kills, faults = 0, list[str]()
+    while True:
+        prepare(directory, scenario)
+        run = step_through(lambda: work(directory), kill_at=kills + 1 if kill else None)
+        if fault := judge(directory, scenario, run.finished):
+            faults.append(f"step {kills + 1}: {fault}")
+        if run.finished or len(faults) > 5:
+            break
+        kills += 1
+    print(json.dumps({"kills": kills, "faults": faults, "calls": run.calls}))
+
+
+if __name__ == "__main__":
+    main()
