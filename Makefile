@@ -25,8 +25,8 @@ e2e: $(READY)  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m dray.testing.kubernetes install
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
-campaign: $(READY)  ## The long fuzz, crash and soak runs
-	DRAY_CAMPAIGN=1 $(BIN)/python -m pytest tests --ignore=tests/e2e $(ARGS)
+campaign: $(READY)  ## The long fuzz, crash and soak runs, e2e included: needs root and Go
+	DRAY_CAMPAIGN=1 $(MAKE) test e2e ARGS="-o faulthandler_timeout=3600 $(ARGS)"
 
 bench: $(READY)  ## The benchmarks, with peers side by side
 	$(BIN)/dray bench

@@ -211,6 +211,10 @@ async def test_caches_and_logs_survive_kills_under_writes(
                     writer.stopped = True
             slowest = max(slowest, await caught_up(client, witnesses))
     check_nothing_invented(witnesses, writers)
+    for witness in witnesses:  # it was no fair-weather run
+        stats = witness.reflector.stats
+        assert stats.failures >= ROUNDS
+        assert stats.lists > 5
     with capsys.disabled():
         report(witnesses, writers, slowest)
 
