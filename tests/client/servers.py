@@ -176,7 +176,9 @@ def blocking_tls_server(context: ssl.SSLContext) -> Iterator[str]:
 
 
 @asynccontextmanager
-async def raw_server(*answers: bytes, pause: float = 0.0, hold: bool = False) -> AsyncIterator[str]:
+async def raw_server(
+    *answers: bytes | Callable[[], bytes], pause: float = 0.0, hold: bool = False
+) -> AsyncIterator[str]:
     """Answer every connection's first request with these bytes, whatever they are, then close (or `hold`)."""
     connections: set[asyncio.StreamWriter] = set()
 
@@ -185,7 +187,7 @@ async def raw_server(*answers: bytes, pause: float = 0.0, hold: bool = False) ->
         try:
             await reader.readuntil(b"\r\n\r\n")
             for answer in answers:
-                writer.write(answer)
+                writer.write(answer if isinstance(answer, bytes) else answer())
                 await writer.drain()
                 await asyncio.sleep(pause)
             if hold:

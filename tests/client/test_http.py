@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import random
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -26,6 +27,7 @@ from dray.errors import (
     UnavailableError,
 )
 from dray.runtime.clock import FakeClock
+from tests.campaign import campaign
 from tests.client.certificates import Authority
 from tests.client.servers import (
     ScriptedServer,
@@ -228,6 +230,43 @@ async def test_broken_answers(answer: bytes, kind: type[Error]) -> None:
     assert isinstance(error, UnavailableError | ProtocolError)
     assert url in str(error)
     assert "secret" not in str(error)
+
+
+VALID = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 17\r\n\r\n"
+    b'{"kind":"Status"}',
+    b"HTTP/1.1 429 X\r\nRetry-After: 9999\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 22\r\n\r\n"
+    + gzip.compress(b"{}", mtime=0),
+)
+
+
+def spoiled(rng: random.Random) -> bytes:
+    """A valid answer with some bytes cut out, changed or added, or nothing but noise."""
+    if rng.random() < 0.1:
+        return rng.randbytes(rng.randrange(300))
+    answer = bytearray(rng.choice(VALID))
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(answer) + 1)
+        answer[at : at + rng.randrange(3)] = rng.choice((b"", rng.randbytes(2), b"\r\n", b" ", b"0", b":"))
+    return bytes(answer[: rng.randrange(len(answer) + 1)] if rng.random() < 0.2 else answer)
+
+
+async def test_spoiled_answers_are_clear_errors() -> None:
+    rng = random.Random(5)
+    failures: set[type[Error]] = set()
+    async with raw_server(lambda: spoiled(rng)) as url:
+        async with Transport(ClusterAccess(url), HttpOptions(retries=0), environ={}) as transport:
+            for _ in range(campaign(300, 30_000)):
+                try:
+                    await transport.send(Request("GET", "/x", timeout=5))
+                except Error as error:
+                    assert "\n" not in str(error)
+                    failures.add(type(error))
+    assert {UnavailableError, ProtocolError, NotFoundError} <= failures
+    assert InvariantError not in failures
 
 
 async def test_oversize_answers_are_cut_off(server: ScriptedServer) -> None:
