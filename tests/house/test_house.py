@@ -87,3 +87,14 @@ def test_files_stay_readable() -> None:
 def test_the_house_page_names_every_room() -> None:
     page = Path("docs/house.md").read_text()
     assert [room.name for room in ROOMS if f"`{room.name}/`" not in page] == []
+
+
+def test_no_possessive_patterns() -> None:
+    """CPython before 3.11.5 matches possessive quantifiers and atomic groups wrongly; unambiguous patterns need neither."""
+    signs = ("*+", "++", "?+", "}+", "(?>")
+
+    def is_possessive(node: ast.AST) -> bool:
+        text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+        return any(sign in text for sign in signs)
+
+    assert [str(path) for path in FILES if any(is_possessive(node) for node in ast.walk(_tree(path)))] == []

@@ -43,9 +43,9 @@ _BINARY_UNITS: Final = dict(zip(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), range(10, 
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL_UNITS.items()}
 _BINARY_SUFFIX: Final = ("", *_BINARY_UNITS)
 
-# Sign, leading zeros, digits, fraction, suffix. Possessive, so that no text makes it slow. Like Go's scanner it
+# Sign, leading zeros, digits, fraction, suffix. No text fits in two ways, so none makes it slow. Like Go's scanner it
 # takes a missing number for zero: "Ki", "." and "+" are all 0.
-_SHAPE: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?+([eEinumkKMGTP]*+[-+]?[0-9]*+)")
+_SHAPE: Final = re.compile(r"([+-]?)0*([1-9][0-9]*|)(?:\.([0-9]*))?((?:[eEinumkKMGTP]+[-+]?|[-+])[0-9]*|)")
 _POWER: Final = re.compile(r"[eE]([-+]?[0-9]+)")
 
 BAD_FORMAT: Final = (

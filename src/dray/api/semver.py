@@ -14,13 +14,13 @@ import msgspec
 
 from dray.errors import InvalidError
 
-_NUMBER: Final = "(0|[1-9][0-9]*+)"
-_PRE: Final = "(?:0|[1-9][0-9]*+|[0-9]*+[a-zA-Z-][0-9a-zA-Z-]*+)(?=[.+]|$)"
-_BUILD: Final = "[0-9a-zA-Z-]++"
+_NUMBER: Final = "(0|[1-9][0-9]*)"
+_PRE: Final = "(?:0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)(?=[.+]|$)"
+_BUILD: Final = "[0-9a-zA-Z-]+"
 _SHAPE: Final = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
-    rf"(?:-({_PRE}(?:\.{_PRE})*+))?"
-    rf"(?:\+({_BUILD}(?:\.{_BUILD})*+))?"
+    rf"(?:-({_PRE}(?:\.{_PRE})*))?"
+    rf"(?:\+({_BUILD}(?:\.{_BUILD})*))?"
 )
 _UINT64: Final = range(2**64)
 

@@ -13,8 +13,8 @@ from dray.api.codec.manifest import Manifest
 from dray.api.codec.yaml_reader import MAX_DEPTH, Document, decode_text, fail, read_documents
 from dray.errors import InvalidError
 
-_SPACE: Final = re.compile(r"[ \t\r\n]*+")
-_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 _JSON_START: Final = re.compile(r'\s*(?:\{\s*["}]|\[)')
 _YAML_GOES_ON: Final = re.compile(r"---|#|\.\.\.")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")

@@ -31,9 +31,9 @@ _CONSTANTS: Final = {
 }  # fmt: skip
 _NOT_PLAIN: Final = frozenset("~nNtTfF-+.0123456789")
 _NUMBER: Final = re.compile(
-    r"(?P<int>[-+]?(?:0|[1-9][0-9]*+))"
-    r"|(?P<hex>0x[0-9a-fA-F]++)|(?P<oct>0o[0-7]++)"
-    r"|(?P<float>[-+]?(?:\.[0-9]++|(?:0|[1-9][0-9]*+)(?:\.[0-9]*+)?+)(?:[eE][-+]?[0-9]++)?+)"
+    r"(?P<int>[-+]?(?:0|[1-9][0-9]*))"
+    r"|(?P<hex>0x[0-9a-fA-F]+)|(?P<oct>0o[0-7]+)"
+    r"|(?P<float>[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
 )
 _NOT_FINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _UNPRINTABLE: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")

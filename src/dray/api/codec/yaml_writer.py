@@ -13,10 +13,10 @@ from typing import Any, Final
 from dray.errors import InvalidError
 
 # Plain only where no reader can disagree: starts like a word, holds nothing that could end a scalar.
-_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+=-]*+(?:[ :][A-Za-z0-9_./@%+=-]++)*+")
+_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+=-]*(?:[ :][A-Za-z0-9_./@%+=-]+)*")
 _AMBIGUOUS: Final = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"])
 _SPECIAL: Final = r"\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff"
-_BLOCK: Final = re.compile(rf"[^\s\x00-\x1f{_SPECIAL}][^\x00-\x09\x0b-\x1f{_SPECIAL}]*+")
+_BLOCK: Final = re.compile(rf"[^\s\x00-\x1f{_SPECIAL}][^\x00-\x09\x0b-\x1f{_SPECIAL}]*")
 _ESCAPE: Final = re.compile(f"[{_SPECIAL}]")
 _LONG_KEY: Final = 1000
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from dray.errors import InvalidError
 
-_TERM: Final = re.compile(r"((?:\\.|[^\\,])*+\\?)(,|\Z)", re.DOTALL)
+_TERM: Final = re.compile(r"((?:\\.|[^\\,])*\\?)(,|\Z)", re.DOTALL)
 _SIGN: Final = re.compile(r"!=|==|=")
-_VALUE: Final = re.compile(r"(?:\\[\\,=]|[^\\,=])*+")
+_VALUE: Final = re.compile(r"(?:\\[\\,=]|[^\\,=])*")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _SPECIAL: Final = re.compile(r"[\\,=]")
 

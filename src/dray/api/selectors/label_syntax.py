@@ -14,7 +14,7 @@ from dray.api.names import label_key
 from dray.api.selectors.labels import LabelMatcher, Operator, Requirement, matcher, require
 from dray.errors import InvalidError
 
-_TOKEN: Final = re.compile(r"[ \t\r\n]*+(==|!=|[=!()<>,]|[^ \t\r\n=!()<>,]++)")
+_TOKEN: Final = re.compile(r"[ \t\r\n]*(==|!=|[=!()<>,]|[^ \t\r\n=!()<>,]+)")
 _SIGNS: Final = frozenset({"==", "!=", "=", "!", "(", ")", "<", ">", ","})
 _BINARY: Final = {
     operator.value: operator
