@@ -57,7 +57,7 @@ def test_unknown_reason_of_a_server_in_trouble() -> None:
     ("error", "kind", "words"),
     [
         (aiohttp.ServerDisconnectedError(), UnavailableError, "the connection broke: Server disconnected"),
-        (aiohttp.ClientPayloadError("x"), UnavailableError, "the connection broke: x"),
+        (aiohttp.ClientPayloadError("x"), UnavailableError, "the connection broke in the middle"),
         (TimeoutError(), UnavailableError, "did not answer in time"),
         (ConnectionResetError(104, "whatever"), UnavailableError, "connection reset by peer"),
         (OSError(), UnavailableError, "OSError"),

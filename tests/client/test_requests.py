@@ -3,6 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from dray.api.codec import Manifest
 from dray.api.kinds import CONFIG_MAPS, DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.api.meta import ObjectMeta
 from dray.api.resource import DeviceClass
@@ -112,6 +113,13 @@ def test_update_refuses_typed_views() -> None:
     assert request.method == "PUT"
     assert request.path == "/apis/resource.k8s.io/v1/namespaces/n/resourceclaims/c/status"
     assert msgspec.json.decode(request.body or b"") == document
+
+
+def test_manifests_are_documents() -> None:
+    manifest = Manifest.of({"metadata": {"name": "c", "namespace": "n"}, "future": True})
+    for request in (requests.create(RESOURCE_CLAIMS, manifest), requests.update(RESOURCE_CLAIMS, manifest)):
+        assert msgspec.json.decode(request.body or b"") == manifest.raw
+        assert "/namespaces/n/resourceclaims" in request.path
 
 
 def test_patch_types() -> None:

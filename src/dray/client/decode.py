@@ -6,8 +6,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
-from dray.api.codec import decode, loads, view
-from dray.api.codec.nulls import without_nulls
+from dray.api.codec import decode
 from dray.api.kinds import Resource
 from dray.api.meta import ListMeta, Model, ObjectMeta, Status
 from dray.client.failures import ExpiredError
@@ -86,14 +85,14 @@ class ItemDecoder(Generic[T]):
     def value(self, data: bytes) -> T:
         """One object that must be readable; ProtocolError otherwise."""
         try:
-            return self._view(data)
+            return decode(data, self._type)
         except InvalidError as error:
             raise ProtocolError(f"{self._resource}: the server's answer cannot be read: {error}") from error
 
     def item(self, data: bytes | msgspec.Raw) -> Item[T]:
         """One object. ProtocolError: not even its metadata can be read."""
         try:
-            value = self._view(bytes(data))
+            value = decode(bytes(data), self._type)
         except InvalidError as error:
             return self._unreadable(data, error)
         meta = cast("ObjectMeta", cast("Any", value).metadata)
@@ -102,14 +101,6 @@ class ItemDecoder(Generic[T]):
                 f"{self._resource}: the server sent an object without name or resource version"
             )
         return Entry((meta.namespace, meta.name), meta.uid, meta.resource_version, value)
-
-    def _view(self, data: bytes) -> T:
-        try:
-            return decode(data, self._type)
-        except InvalidError:
-            if b"null" not in data:
-                raise
-            return view(without_nulls(loads(data), self._type), self._type)
 
     def page(self, data: bytes) -> tuple[ListMeta, list[Item[T]]]:
         """One page of a list."""

@@ -82,6 +82,8 @@ def from_connection(what: str, error: Exception) -> Error:
             return UnavailableError(f"{what}: cannot connect: {reason}; is the API server running?")
         case TimeoutError():
             return UnavailableError(f"{what}: the server did not answer in time")
+        case aiohttp.ClientPayloadError():
+            return UnavailableError(f"{what}: the connection broke in the middle of the answer")
         case aiohttp.ClientResponseError():
             return ProtocolError(f"{what}: the answer is not HTTP: {error.message}")
     return UnavailableError(f"{what}: the connection broke: {reason}")

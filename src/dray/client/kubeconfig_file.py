@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.codec import load_values
+from dray.api.codec import load_values, view
 from dray.client.access import read_file
 from dray.errors import InvalidError
 
@@ -89,13 +89,11 @@ def read_kubeconfig(path: Path) -> KubeConfigFile:
         raise InvalidError(
             f"{path}: kubeconfig: holds {len(documents)} documents; keep one", field="kubeconfig"
         )
-    document = _without_nulls(documents[0].value) if documents else None
     try:
-        file = msgspec.convert({} if document is None else document, type=KubeConfigFile)
-    except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
-        field = place.rstrip("`").removeprefix(".")
-        raise InvalidError(f"{path}: {field or 'kubeconfig'}: {_spoken(problem)}", field=field) from error
+        file = view(documents[0].value if documents else {}, KubeConfigFile)
+    except InvalidError as error:
+        hint = "; put it in quotes" if "expected `str`, got" in str(error) else ""
+        raise InvalidError(f"{path}: {error}{hint}", field=error.field) from error
     if file.kind != "Config":
         raise InvalidError(f"{path}: kind: is {file.kind}, not Config: this is no kubeconfig", field="kind")
     for field, names in (
@@ -113,17 +111,3 @@ def _check_unique(path: Path, field: str, names: list[str]) -> None:
         if name in seen:
             raise InvalidError(f'{path}: {field}[{index}].name: "{name}" is there twice', field=field)
         seen.add(name)
-
-
-def _spoken(problem: str) -> str:
-    hint = "; put it in quotes" if problem.startswith("Expected `str`, got") else ""
-    return problem[:1].lower() + problem[1:] + hint
-
-
-def _without_nulls(value: Any) -> Any:
-    """As Go decodes it: a null leaves the field as if it were not written."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list):
-        return [_without_nulls(inner) for inner in value]
-    return value
