@@ -57,7 +57,13 @@ class FieldError:
     bad_value: Any = None
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
+        """One line, also where a key of the object holds a line break."""
+        text = f"{self.field}: {self.message}"
+        return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def to_error(kind: str, name: str, errors: Iterable[FieldError]) -> InvalidError:

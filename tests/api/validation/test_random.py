@@ -19,7 +19,7 @@ def test_every_object_gets_an_answer() -> None:
         for error in errors:
             assert error.field, error
             assert error.message, error
-            assert "\n" not in str(error).replace("a\\n", "")
+            assert str(error).isprintable(), error
         answers["rejected" if errors else "accepted"] += 1
     assert min(answers.values()) > 100, answers
 

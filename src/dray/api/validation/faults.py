@@ -21,7 +21,8 @@ WHOLE_OBJECT: Final = Path("[]")
 _TOO_LONG_START: Final = too_long_text(0).partition("0")[0]
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value inside a message: quoted, and on one line."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return encode(value).decode()
@@ -38,7 +39,7 @@ def required(path: Path, detail: str = "") -> FieldError:
 
 def invalid(path: Path, value: object, detail: str) -> FieldError:
     """A value breaks a rule."""
-    return FieldError(path.text, Reason.INVALID, _with(f"Invalid value: {_shown(value)}", detail), value)
+    return FieldError(path.text, Reason.INVALID, _with(f"Invalid value: {shown(value)}", detail), value)
 
 
 def immutable(path: Path, value: object) -> FieldError:
@@ -48,11 +49,11 @@ def immutable(path: Path, value: object) -> FieldError:
 
 def not_supported(path: Path, value: str, allowed: Iterable[str]) -> FieldError:
     """A value is none of the known ones."""
-    known = ", ".join(_shown(one) for one in allowed)
+    known = ", ".join(shown(one) for one in allowed)
     return FieldError(
         path.text,
         Reason.NOT_SUPPORTED,
-        f"Unsupported value: {_shown(value)}: supported values: {known}",
+        f"Unsupported value: {shown(value)}: supported values: {known}",
         value,
     )
 
@@ -64,12 +65,12 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 def duplicate(path: Path, value: object) -> FieldError:
     """A value is there twice."""
-    return FieldError(path.text, Reason.DUPLICATE, f"Duplicate value: {_shown(value)}", value)
+    return FieldError(path.text, Reason.DUPLICATE, f"Duplicate value: {shown(value)}", value)
 
 
 def not_found(path: Path, value: object, detail: str = "") -> FieldError:
     """A value names something that does not exist."""
-    return FieldError(path.text, Reason.NOT_FOUND, _with(f"Not found: {_shown(value)}", detail), value)
+    return FieldError(path.text, Reason.NOT_FOUND, _with(f"Not found: {shown(value)}", detail), value)
 
 
 def too_long(path: Path, limit: int) -> FieldError:
