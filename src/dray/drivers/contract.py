@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from dray.hardware.facts import Problem
 from dray.hardware.host_root import HostRoot
+
+__all__ = ["Device", "Discovery", "Driver", "Health", "Problem"]
 
 
 class Health(StrEnum):
@@ -34,14 +37,6 @@ class Device:
     iommu_group: int | None = None
     attributes: Mapping[str, str | int | bool] = field(default_factory=dict)
     paths: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that was met while looking, and what to do about it; it hides one device at most."""
-
-    path: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

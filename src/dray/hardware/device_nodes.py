@@ -7,8 +7,9 @@ import stat
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dray.errors import HardwareError
-from dray.hardware.host_root import HostRoot
+from dray.errors import Error, HardwareError, NotFoundError
+from dray.hardware.facts import Problem, problem_of
+from dray.hardware.host_root import Place
 
 
 class NodeKind(StrEnum):
@@ -34,7 +35,7 @@ class DeviceNode:
     may_open: bool
 
 
-def read_device_node(root: HostRoot, path: str) -> DeviceNode:
+def read_device_node(root: Place, path: str) -> DeviceNode:
     """The node at `path`. NotFoundError when nothing is there, HardwareError when it is not a device."""
     status = root.stat(path)
     kind = _kind(root, path, status.st_mode)
@@ -49,7 +50,19 @@ def read_device_node(root: HostRoot, path: str) -> DeviceNode:
     )
 
 
-def _kind(root: HostRoot, path: str, mode: int) -> NodeKind:
+def has_device_node(root: Place, path: str, problems: list[Problem]) -> bool:
+    """Whether a device node is at `path`. Nothing there, or something else, is none; not being able to look is a problem."""
+    try:
+        _kind(root, path, root.stat(path).st_mode)
+    except (NotFoundError, HardwareError):
+        return False
+    except Error as error:
+        problems.append(problem_of(error, path))
+        return False
+    return True
+
+
+def _kind(root: Place, path: str, mode: int) -> NodeKind:
     if stat.S_ISCHR(mode):
         return NodeKind.CHAR
     if stat.S_ISBLK(mode):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dray.errors import HardwareError, InvalidError, NotFoundError
+from dray.errors import InvalidError
+from dray.hardware.sweep import Sweep
 from dray.runtime.files.oserrors import from_os_error
-from dray.runtime.files.safepath import Links, Root, SafePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,47 +29,48 @@ class HostRoot:
         """Whether this is the machine we run on, as we see it; elsewhere plain files may stand for device nodes."""
         return self.path == Path("/")
 
+    def sweep(self) -> AbstractContextManager[Sweep]:
+        """One look over many files, which opens the root once; it has the same calls."""
+        return Sweep(self.path)
+
     def exists(self, path: str) -> bool:
         """Whether something is there; a link that leads nowhere is nothing."""
-        try:
-            with Root(self.path) as root, self._open(root, path):
-                return True
-        except NotFoundError:
-            return False
+        with self.sweep() as sweep:
+            return sweep.exists(path)
 
     def stat(self, path: str) -> os.stat_result:
         """Type, mode and numbers of what is there, links followed."""
-        with Root(self.path) as root, self._open(root, path) as file:
-            return file.stat()
+        with self.sweep() as sweep:
+            return sweep.stat(path)
 
     def may_open(self, path: str) -> bool:
         """Whether this process may read and write it. Opening it would tell for sure, and might have effects."""
-        with Root(self.path) as root, self._open(root, path) as file:
-            return os.access(file.proc_path, os.R_OK | os.W_OK)
+        with self.sweep() as sweep:
+            return sweep.may_open(path)
+
+    def label(self, path: str) -> str:
+        """Its SELinux label, empty where there is none."""
+        with self.sweep() as sweep:
+            return sweep.label(path)
 
     def read_text(self, path: str, limit: int = 1 << 20) -> str:
         """A small file's text, without the newline at its end. HardwareError where it is no text or too long."""
-        with Root(self.path) as root, self._open(root, path) as file:
-            try:
-                return file.read(limit).decode().removesuffix("\n")
-            except (UnicodeDecodeError, InvalidError) as error:
-                raise HardwareError(
-                    f"cannot read {path!r}: it does not hold a short text", path=path
-                ) from error
+        with self.sweep() as sweep:
+            return sweep.read_text(path, limit)
 
     def read_link(self, path: str) -> str:
         """The text of a link, as it stands: for sysfs, whose links say what a device belongs to."""
-        parent, _, name = path.rstrip("/").rpartition("/")
-        with Root(self.path) as root, self._open(root, parent) as directory:
-            return directory.readlink(name)
+        with self.sweep() as sweep:
+            return sweep.read_link(path)
 
     def names(self, path: str) -> list[str]:
         """What a directory holds, sorted."""
-        with Root(self.path) as root, self._open(root, path) as directory:
-            return directory.listdir()
+        with self.sweep() as sweep:
+            return sweep.names(path)
 
-    def _open(self, root: Root, path: str) -> SafePath:
-        return root.open(path.strip("/") or ".", links=Links.FOLLOW)
+
+Place = HostRoot | Sweep
+"""Where to look: a host's root, or a sweep over it that is under way."""
 
 
 def open_host_root(path: str) -> HostRoot:
