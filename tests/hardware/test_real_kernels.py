@@ -69,7 +69,7 @@ def test_sriov(tmp_path: Path) -> None:
         if (place / "uevent").exists() and not (devices / place.name).exists():
             (devices / place.name).symlink_to(f"../../../devices/pci0000:00/0000:00:05.0/{place.name}")
     functions = {function.address: function for function in read_pci(root).items}
-    assert functions["0000:02:00.0"].sriov == Sriov(2, 2, ("0000:02:00.1", "0000:02:00.2"))
+    assert functions["0000:02:00.0"].sriov == Sriov(2, ("0000:02:00.1", "0000:02:00.2"))
     assert functions["0000:02:00.0"].driver == "nvme"
     virtual = [function for function in functions.values() if function.is_virtual]
     assert all(function.physical_function == "0000:02:00.0" for function in virtual)

@@ -61,7 +61,7 @@ def test_what_cannot_be_read_hides_no_function(host: Host) -> None:
 def function(
     driver: str | None, *, pf: bool = False, vgpu: bool = False, profile: str | None = None
 ) -> PciFunction:
-    sriov = Sriov(4, 0) if pf else None
+    sriov = Sriov(4) if pf else None
     return PciFunction(
         "0000:41:00.0",
         "10de",

@@ -23,13 +23,13 @@ _BRIDGES = ("0604", "0607", "0609")
 
 @dataclass(frozen=True, slots=True)
 class Sriov:
-    """What a physical function makes: how many at most, how many now, and their addresses in order.
+    """What a physical function makes: how many at most, and those there are now, in order.
 
-    A number is None where the host's text is none; the function is a physical one all the same.
+    `total` is None where the host's text is no number; the function is a physical one all the same. `sriov_numvfs`
+    is not read: the kernel takes the device's lock for it, so a stuck unbind would hold up discovery.
     """
 
     total: int | None
-    enabled: int | None
     functions: tuple[str, ...] = ()
 
 
@@ -209,7 +209,6 @@ def _read_sriov(directory: SysDirectory, problems: list[Problem]) -> Sriov | Non
     }
     return Sriov(
         _read_count(directory, "sriov_totalvfs", problems),
-        _read_count(directory, "sriov_numvfs", problems),
         tuple(functions[index] for index in sorted(functions)),
     )
 
