@@ -12,7 +12,7 @@ import yaml
 from dray.cli import devices
 from dray.cli.main import main
 from dray.drivers.contract import Device, Discovery, Health
-from dray.testing.host import Host
+from dray.testing.host import Host, MdevType
 
 
 @pytest.fixture
@@ -55,11 +55,43 @@ def test_json_and_yaml_are_one_document(host: Host, capsys: pytest.CaptureFixtur
         "reason": "",
         "numaNode": None,
         "iommuGroup": None,
+        "pcieRoot": None,
+        "shares": 1000,
         "attributes": {"node": "stand-in"},
         "paths": ["/dev/kvm"],
         "heldBy": [],
     }
     assert [device["health"] for device in document["devices"]].count("Healthy") == 2
+
+
+def test_what_can_be_passed_to_a_vm(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.pci("0000:05:00.0", vendor="10de", device="2330", driver="vfio-pci", iommu_group=12, numa_node=1)
+    host.pci("0000:07:00.0", vendor="8086", device="10d3", driver="e1000e", iommu_group=14)
+    card = host.pci("0000:06:00.0", vendor="10de", device="1eb8", driver="nvidia", iommu_group=3, numa_node=0)
+    parent = host.mdev_parent(card, {"nvidia-222": MdevType(16, "GRID T4-1Q")})
+    parent.create("nvidia-222", "83b8f4f2-509f-382f-3c1e-e6bfe0fa0001", iommu_group=71)
+    host.usb("1-2.3", vendor="46f4", product="0001")
+    table = shown(capsys, "--host-root", str(host.root)).splitlines()
+    assert [line.split() for line in table[6:9]] == [
+        ["pci", "0000:05:00.0", "-", "Healthy", "1", "12", "-"],
+        ["mdev", "83b8f4f2-509f-382f-3c1e-e6bfe0fa0001", "-", "Healthy", "0", "71", "-"],
+        ["usb", "1-2.3", "-", "Healthy", "-", "-", "-"],
+    ]
+    document = json.loads(shown(capsys, "--host-root", str(host.root), "-o", "json"))
+    pci = next(device for device in document["devices"] if device["kind"] == "pci")
+    assert pci["paths"] == ["/dev/vfio/vfio", "/dev/vfio/12"]
+    assert (pci["numaNode"], pci["iommuGroup"], pci["pcieRoot"]) == (1, 12, "pci0000:05")
+    assert pci["attributes"]["driver"] == "vfio-pci"
+
+
+def test_a_function_that_cannot_be_read_is_told_once(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    card = host.pci("0000:06:00.0", vendor="10de", device="1eb8", driver="nvidia", iommu_group=3)
+    parent = host.mdev_parent(card, {"nvidia-222": MdevType(16, "GRID T4-1Q")})
+    parent.create("nvidia-222", "83b8f4f2-509f-382f-3c1e-e6bfe0fa0001", iommu_group=71)
+    host.pci("0000:05:00.0", vendor="10de", device="2330", driver="vfio-pci", iommu_group=12)
+    host.dangle("/sys/bus/pci/devices/0000:05:00.0/iommu_group")
+    problems = json.loads(shown(capsys, "--host-root", str(host.root), "-o", "json"))["problems"]
+    assert len([one for one in problems if "0000:05:00.0 is left out" in one["message"]]) == 1
 
 
 def test_an_empty_tree_says_what_was_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +125,7 @@ def test_a_bad_root_is_bad_input(root: str, tmp_path: Path, capsys: pytest.Captu
 
 def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(shown(capsys, "-o", "json"))
-    for device in document["devices"]:
+    for device in (one for one in document["devices"] if one["kind"] == "generic"):
         assert (device["health"] == "Healthy") == os.path.exists(device["paths"][0])
 
 

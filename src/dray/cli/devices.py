@@ -78,8 +78,8 @@ def _row(device: Device) -> tuple[str, ...]:
     group = "-" if device.iommu_group is None else str(device.iommu_group)
     return (
         device.kind,
-        ",".join(device.paths) or device.id,
-        device.resource,
+        device.label or device.id,
+        device.resource or "-",
         device.health.value,
         numa,
         group,
@@ -112,6 +112,8 @@ def _device_document(device: Device) -> dict[str, Any]:
         "reason": device.reason,
         "numaNode": device.numa_node,
         "iommuGroup": device.iommu_group,
+        "pcieRoot": device.pcie_root,
+        "shares": device.shares,
         "attributes": dict(device.attributes),
         "paths": list(device.paths),
         "heldBy": [],

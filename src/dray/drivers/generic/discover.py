@@ -2,60 +2,126 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from fnmatch import fnmatchcase
 
 from dray.drivers.contract import Device, Discovery, Health, Problem
+from dray.drivers.generic.config import GenericConfig, GenericDevice
+from dray.drivers.naming import ID_CHARACTERS, fitting
 from dray.errors import Error, NotFoundError
+from dray.hardware.cgroup import read_cgroup_version
 from dray.hardware.device_nodes import DeviceNode, read_device_node
-from dray.hardware.host_root import HostRoot
+from dray.hardware.facts import problem_of
+from dray.hardware.host_root import Place
+from dray.hardware.sweep import Sweep
 
 KIND = "generic"
-RESOURCE_PREFIX = "devices.kubevirt.io/"
 _NOT_OPENED = "this user may not open {}; the agent needs root to hand it out"
 
-# KubeVirt's names, so that its launcher pods find them.
-PATHS = {
-    "kvm": "/dev/kvm",
-    "sev": "/dev/sev",
-    "tun": "/dev/net/tun",
-    "vhost-net": "/dev/vhost-net",
-    "vhost-vsock": "/dev/vhost-vsock",
-}
+
+def discover(config: GenericConfig, root: Place) -> Discovery:
+    """All devices by name; one that is not there is unhealthy, and the others are not disturbed by it."""
+    devices: list[Device] = []
+    problems: list[Problem] = []
+    entries = sorted(config.devices, key=lambda entry: entry.name)
+    with root.sweep() as sweep:
+        permissions = read_cgroup_version(sweep).device_permissions
+        for entry in entries:
+            paths = _paths(sweep, entry, problems)
+            devices += [_look(sweep, entry, path, permissions, problems) for path in paths]
+    places = tuple(sorted(entry.path for entry in entries))
+    return Discovery(tuple(devices), tuple(problems), places, _directories(entries))
 
 
-@dataclass(frozen=True, slots=True)
-class GenericDriver:
-    """Shared devices by name; `paths` says where each one is."""
-
-    paths: dict[str, str] = field(default_factory=lambda: dict(PATHS))
-    kind: str = KIND
-
-    def discover(self, root: HostRoot) -> Discovery:
-        """All of `paths`, by name; one that is not there is unhealthy, and the others are not disturbed by it."""
-        devices: list[Device] = []
-        problems: list[Problem] = []
-        for name, path in sorted(self.paths.items()):
-            try:
-                node = read_device_node(root, path)
-            except NotFoundError:
-                devices.append(_unhealthy(name, path, f"{path} does not exist"))
-            except Error as error:
-                devices.append(_unhealthy(name, path, str(error)))
-                problems.append(Problem(path, str(error)))
-            else:
-                devices.append(_healthy(name, node))
-                problems += [] if node.may_open else [Problem(path, _NOT_OPENED.format(path))]
-        return Discovery(tuple(devices), tuple(problems), tuple(sorted(self.paths.values())))
+def _directories(entries: list[GenericDevice]) -> tuple[str, ...]:
+    """Where the nodes lie; of a pattern the last directory without a sign."""
+    fixed = (_fixed(entry.path) if entry.is_pattern else entry.path.rpartition("/")[0] for entry in entries)
+    return tuple(sorted({path or "/" for path in fixed}))
 
 
-def _healthy(name: str, node: DeviceNode) -> Device:
-    attributes: dict[str, str | int | bool] = {"node": node.kind.value}
-    if node.major is not None and node.minor is not None:
-        attributes |= {"major": node.major, "minor": node.minor}
+def _fixed(pattern: str) -> str:
+    return re.split(r"[*?[]", pattern, maxsplit=1)[0].rpartition("/")[0]
+
+
+def _look(sweep: Sweep, entry: GenericDevice, path: str, permissions: str, problems: list[Problem]) -> Device:
+    try:
+        node = read_device_node(sweep, path)
+    except NotFoundError:
+        return _device(entry, path, permissions, f"{path} does not exist")
+    except Error as error:
+        problem = problem_of(error, path)
+        problems.append(problem)
+        return _device(entry, path, permissions, problem.message)
+    problems += [] if node.may_open else [Problem(path, _NOT_OPENED.format(path))]
+    return _device(entry, path, permissions, "", _attributes(node))
+
+
+def _device(
+    entry: GenericDevice,
+    path: str,
+    permissions: str,
+    reason: str,
+    attributes: dict[str, str | int | bool] | None = None,
+) -> Device:
     return Device(
-        name, KIND, RESOURCE_PREFIX + name, Health.HEALTHY, attributes=attributes, paths=(node.path,)
+        id=_id(entry, path),
+        kind=KIND,
+        resource=entry.resource_name,
+        health=Health.UNHEALTHY if reason else Health.HEALTHY,
+        reason=reason,
+        label=path,
+        attributes=attributes or {},
+        paths=(path,),
+        watch=(path,),
+        shares=entry.shares,
+        permissions=permissions,
+        open_first=entry.pre_open,
     )
 
 
-def _unhealthy(name: str, path: str, reason: str) -> Device:
-    return Device(name, KIND, RESOURCE_PREFIX + name, Health.UNHEALTHY, reason, paths=(path,))
+def _id(entry: GenericDevice, path: str) -> str:
+    """The name; of a pattern's match also the rest of its path (`disk:nvme0n1`), so that no two are the same."""
+    if not entry.is_pattern:
+        return entry.name
+    rest = path.removeprefix(_fixed(entry.path)).strip("/")
+    return fitting(f"{entry.name}:{rest}", ID_CHARACTERS)
+
+
+def _attributes(node: DeviceNode) -> dict[str, str | int | bool]:
+    attributes: dict[str, str | int | bool] = {"node": node.kind.value}
+    if node.major is not None and node.minor is not None:
+        attributes |= {"major": node.major, "minor": node.minor}
+    return attributes
+
+
+def _paths(sweep: Sweep, entry: GenericDevice, problems: list[Problem]) -> list[str]:
+    """The path itself, or all that match it now, sorted."""
+    if not entry.is_pattern:
+        return [entry.path]
+    found = [""]
+    for part in entry.path.strip("/").split("/"):
+        if any(sign in part for sign in "*?["):
+            found = [f"{path}/{name}" for path in found for name in _matches(sweep, path, part, problems)]
+        else:
+            found = [f"{path}/{part}" for path in found]
+    return sorted(path for path in found if _has(sweep, path, problems))
+
+
+def _matches(sweep: Sweep, path: str, pattern: str, problems: list[Problem]) -> list[str]:
+    try:
+        names = sweep.names(path or "/")
+    except NotFoundError:
+        return []
+    except Error as error:
+        problems.append(problem_of(error, path))
+        return []
+    hidden = pattern.startswith(".")
+    return [name for name in names if fnmatchcase(name, pattern) and name.startswith(".") == hidden]
+
+
+def _has(sweep: Sweep, path: str, problems: list[Problem]) -> bool:
+    try:
+        return sweep.exists(path)
+    except Error as error:
+        problems.append(problem_of(error, path))
+        return False

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dray.deviceplugin.directory import following
+from dray.deviceplugin.lifetime import PluginLifetime, Timing
+from dray.deviceplugin.plugin import Offer, ResourcePlugin
+from dray.drivers.contract import Health, Prepared
+from dray.inventory.inventory import InventoryFeed
+from dray.runtime.clock import SystemClock
+from dray.runtime.tasks import running
+from dray.wire.serve import serve
+from tests.deviceplugin.conftest import SmallKubelet, TapeDriver, tape
+
+RESOURCE = "example.com/tape"
+SOCKET = "dray-tape.sock"
+TIMING = Timing(after_failures=(0.05, 0.1), after_clean_end=0.05)
+
+
+async def nothing(prepared: Prepared) -> None:
+    """The host needs nothing."""
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def plugin_running(
+    directory: Path, feed: InventoryFeed, timing: Timing = TIMING
+) -> AsyncIterator[PluginLifetime]:
+    async with following(directory) as watched:
+        offer = Offer(RESOURCE, TapeDriver(), SOCKET)
+        lifetime = PluginLifetime(
+            lambda: ResourcePlugin(offer, feed, nothing), watched, SystemClock(), timing
+        )
+        async with running(lifetime.run(), name="lifetime"):
+            yield lifetime
+
+
+@pytest.fixture
+def feed() -> InventoryFeed:
+    feed = InventoryFeed()
+    feed.publish([tape(1), tape(2)])
+    return feed
+
+
+async def test_registers_lists_follows_changes_and_says_goodbye(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    async with kubelet.running():
+        async with plugin_running(kubelet.directory, feed) as lifetime:
+            await until(lambda: kubelet.lists.get(RESOURCE) == [("tape1", "Healthy"), ("tape2", "Healthy")])
+            await until(lambda: lifetime.is_registered)
+            assert kubelet.options[RESOURCE].get_preferred_allocation_available
+            assert not kubelet.options[RESOURCE].pre_start_required
+            feed.publish([tape(1), tape(2, Health.UNHEALTHY), tape(3)])
+            await until(
+                lambda: (
+                    kubelet.lists[RESOURCE]
+                    == [("tape1", "Healthy"), ("tape2", "Unhealthy"), ("tape3", "Healthy")]
+                )
+            )
+            assert kubelet.registered == [RESOURCE]
+        await until(lambda: kubelet.lists[RESOURCE] == [])
+        assert not (kubelet.directory / SOCKET).exists()
+        assert not lifetime.is_registered
+
+
+async def test_a_kubelet_that_comes_later_is_found(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    async with plugin_running(kubelet.directory, feed) as lifetime:
+        await until((kubelet.directory / SOCKET).exists)
+        await asyncio.sleep(0.1)
+        assert not lifetime.is_registered
+        async with kubelet.running():
+            await until(lambda: lifetime.is_registered and bool(kubelet.lists.get(RESOURCE)))
+
+
+async def test_every_restart_of_the_kubelet_is_noticed(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    """With a pause of an hour between runs: it is the kubelet's new socket that ends it."""
+    timing = Timing(after_failures=(3600.0,), after_clean_end=3600.0)
+    async with plugin_running(kubelet.directory, feed, timing) as lifetime:
+        for restart in range(1, 6):
+            async with kubelet.running():
+                await until(lambda: len(kubelet.registered) == restart and lifetime.is_registered)  # noqa: B023
+                feed.publish([tape(number) for number in range(restart)])
+                await until(lambda: len(kubelet.lists.get(RESOURCE, ())) == restart)  # noqa: B023
+            kubelet.lists.clear()
+
+
+async def test_a_removed_socket_is_served_again_without_a_new_kubelet(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
+        await until(lambda: lifetime.is_registered)
+        (kubelet.directory / SOCKET).unlink()
+        await until(lambda: len(kubelet.registered) == 2 and lifetime.is_registered)
+        await until(lambda: len(kubelet.lists[RESOURCE]) == 2)
+
+
+async def test_the_whole_directory_may_go_and_come_back(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    async with plugin_running(kubelet.directory, feed) as lifetime:
+        async with kubelet.running():
+            await until(lambda: lifetime.is_registered)
+        shutil.rmtree(kubelet.directory)
+        await until(lambda: not lifetime.is_registered)
+        kubelet.directory.mkdir()
+        async with kubelet.running():
+            await until(lambda: len(kubelet.registered) == 2 and lifetime.is_registered)
+
+
+async def test_a_refusing_kubelet_is_tried_again(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    kubelet.refuse = "not now"
+    async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
+        await asyncio.sleep(0.2)
+        assert kubelet.registered == []
+        kubelet.refuse = ""
+        await until(lambda: lifetime.is_registered)
+
+
+async def test_a_name_that_somebody_else_serves_is_not_taken(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    async with (
+        kubelet.running(),
+        serve(kubelet.directory / SOCKET, []),
+        plugin_running(kubelet.directory, feed) as lifetime,
+    ):
+        await asyncio.sleep(0.3)
+        assert kubelet.registered == []
+        assert not lifetime.is_registered
+
+
+async def test_changes_that_show_nothing_new_send_nothing(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    async with kubelet.running(), plugin_running(kubelet.directory, feed):
+        await until(lambda: bool(kubelet.lists.get(RESOURCE)))
+        kubelet.lists[RESOURCE] = [("mark", "")]
+        other = tape(9)
+        feed.publish([tape(1), tape(2), type(other)(other.id, other.kind, "example.com/other", other.health)])
+        await asyncio.sleep(0.1)
+        assert kubelet.lists[RESOURCE] == [("mark", "")]
