@@ -3,32 +3,21 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.runtime.logs import LogFormat, get_log, setup_logs
 
 
-@pytest.fixture(autouse=True)
-def _restore() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-
-
-def _written(log_format: LogFormat, level: str = "info") -> tuple[io.StringIO, object]:
+def _written(log_format: LogFormat, level: str = "info") -> io.StringIO:
     stream = io.StringIO()
     setup_logs(log_format, level, stream)
-    return stream, None
+    return stream
 
 
 def test_text_line() -> None:
-    stream, _ = _written("text")
+    stream = _written("text")
     get_log("client.watch").info(
         "watch ended", resource="pods", events=3, why='said "bye"\nand left', path="/a=b"
     )
@@ -41,7 +30,7 @@ def test_text_line() -> None:
 
 
 def test_json_line_with_a_traceback_stays_one_line() -> None:
-    stream, _ = _written("json")
+    stream = _written("json")
     try:
         raise ValueError("no\ngood")
     except ValueError:
@@ -56,7 +45,7 @@ def test_json_line_with_a_traceback_stays_one_line() -> None:
 
 
 def test_levels_and_percent_signs_and_foreign_records() -> None:
-    stream, _ = _written("text", "warning")
+    stream = _written("text", "warning")
     get_log("x").info("not shown")
     get_log("x").debug("not shown")
     get_log("x").warning("100 % full, %s")
@@ -69,6 +58,6 @@ def test_levels_and_percent_signs_and_foreign_records() -> None:
 
 @given(st.text(), st.sampled_from(["text", "json"]))
 def test_whatever_a_value_holds_it_stays_on_one_line(value: str, log_format: LogFormat) -> None:
-    stream, _ = _written(log_format)
+    stream = _written(log_format)
     get_log("x").error(value, value=value)
     assert len(stream.getvalue().splitlines()) == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import stat
 import time
 from collections.abc import AsyncIterator
@@ -22,6 +23,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
 from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.status import Code
+from tests.campaign import campaign
 from tests.wire.samples import Plugin, devices, ids_of, raw_client, request_for, stuffed, wait_until
 
 QUICK = Limits(grace=0.1, stop=0.3, arrival=0.2)
@@ -178,6 +180,21 @@ async def test_idle_connections_do_not_delay_the_stop(socket_path: Path) -> None
                 await visitor.client()
             began = time.monotonic()
         assert time.monotonic() - began < 0.5
+
+
+async def test_a_connection_made_while_the_server_stops_is_closed(socket_path: Path) -> None:
+    async def leave_in_the_middle(turns: int) -> None:
+        with socket.socket(socket.AF_UNIX) as client:
+            async with serve(socket_path, []):
+                client.connect(str(socket_path))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+
+    await leave_in_the_middle(0)
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(campaign(50, 5000)):
+        await leave_in_the_middle(number % 6)
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_a_client_that_does_not_read_does_not_delay_the_stop(socket_path: Path) -> None:

@@ -19,6 +19,8 @@ from dray.wire.transport.dispatch import Dispatcher
 from dray.wire.transport.http2 import CallProtocol
 
 _log = get_log("wire.serve")
+# Turns of the event loop from accepting a connection to telling its protocol: accept, make the transport, tell.
+_ACCEPT_TURNS = 4
 
 
 @asynccontextmanager
@@ -94,13 +96,26 @@ class Server:
         """Take the socket away, refuse new calls, end the streams, let unary calls finish for a while."""
         self._group = None
         self._listener.unlink()
-        if self._accepting is not None:
-            self._accepting.close()
+        await self._stop_accepting()
         for task, kind in self._calls.items():
             if kind == "stream":
                 task.cancel()
         if self._calls:
             await asyncio.wait(set(self._calls), timeout=self._limits.grace)
+
+    async def _stop_accepting(self) -> None:
+        """Accept no more, and let what was accepted become a connection first.
+
+        asyncio before 3.12 drops a connection that is between the two when its server closes, and leaks its socket.
+        """
+        if self._accepting is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._listener.socket.fileno())
+        try:
+            for _ in range(_ACCEPT_TURNS):
+                await asyncio.sleep(0)
+        finally:
+            self._accepting.close()
 
     async def close(self) -> None:
         """Close what connections are left."""
