@@ -139,9 +139,9 @@ def processes(directory: Path) -> list[int]:
         if entry.name.isdigit() and marker in _environment(entry):
             found.add(int(entry.name))
     for cgroup in cgroup_dirs(directory):
-        for file in sorted(cgroup.rglob("cgroup.procs")):
+        for folder in _tree(cgroup):
             with suppress(OSError):
-                found.update(int(line) for line in file.read_text().split())
+                found.update(int(line) for line in (folder / "cgroup.procs").read_text().split())
     return sorted(found - {0, os.getpid()})
 
 
@@ -206,12 +206,16 @@ def _kill_all(directory: Path) -> None:
         time.sleep(0.05)
 
 
+def _tree(cgroup: Path) -> list[Path]:
+    """A cgroup and those below it, parents first. Somebody else may be removing them: what is gone is left out."""
+    return [Path(folder) for folder, _, _ in os.walk(cgroup)]
+
+
 def _remove_cgroup(cgroup: Path) -> None:
     """Remove a cgroup and its children, deepest first. The kernel says "busy" for a moment after the last exit."""
     deadline = time.monotonic() + KILL_TIMEOUT_S
     while cgroup.is_dir():
-        below = sorted((path for path in cgroup.rglob("*") if path.is_dir()), reverse=True)
-        for path in [*below, cgroup]:
+        for path in reversed(_tree(cgroup)):
             with suppress(OSError):
                 path.rmdir()
         if cgroup.is_dir():
