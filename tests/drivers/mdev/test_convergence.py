@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,7 @@ class Agents(RuleBasedStateMachine):
         self.late: list[CreateMdev] = []
         self.strange = 0
         self.mixed: set[str] = set()
-        self.directory = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
+        self.directory = tempfile.TemporaryDirectory(dir=MEMORY if os.access(MEMORY, os.W_OK) else None)
         self.file = Path(self.directory.name) / "mdevs"
         self.boots = 0
         self.enter()
