@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from dray.api import names
-from tests.growth import growth
 
 
 def test_driver_names() -> None:
@@ -111,15 +112,15 @@ def test_annotations_are_limited_together() -> None:
     assert names.annotations_size({"a": "é" * (128 * 1024)}) == [names.too_long(256 * 1024)]
 
 
-RULES = (names.dns_label, names.dns_subdomain, names.label_key, names.label_value, names.c_identifier)
-
-
-def test_hostile_names_cost_no_more_than_their_length() -> None:
-    def judge(length: int) -> None:
-        for rule in RULES:
-            for text in ("a-" * length, "aa" * length + "!", "--" * length, "a." * length, "a/" * length):
-                assert rule(text)
-
-    assert (
-        growth(lambda: judge(25_000), lambda: judge(100_000)) < 10
-    )  # four times as long; sixteen is quadratic
+def test_hostile_names_are_judged_fast() -> None:
+    started = time.process_time()
+    for rule in (
+        names.dns_label,
+        names.dns_subdomain,
+        names.label_key,
+        names.label_value,
+        names.c_identifier,
+    ):
+        for text in ("a-" * 50_000, "a" * 100_000 + "!", "-" * 100_000, "a." * 50_000, "a/" * 50_000):
+            assert rule(text)
+    assert time.process_time() - started < 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from dray.api.codec.yaml_reader import MAX_BYTES, MAX_DEPTH, read_documents
 from dray.errors import InvalidError
 from tests.campaign import LONG, campaign
-from tests.growth import growth
 
 
 @pytest.fixture(params=["libyaml", "pure Python"], autouse=True)
@@ -181,12 +181,11 @@ def test_depth_counts_aliases() -> None:
 
 
 def test_a_billion_laughs() -> None:
-    def laugh(levels: int) -> None:
-        lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-        lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, levels)]
-        assert "the aliases stand for more than 1000000 values" in fault("\n".join(lines))
-
-    assert growth(lambda: laugh(8), lambda: laugh(12), rounds=1) < 10  # ten thousand times as many values
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    started = time.process_time()
+    assert "the aliases stand for more than 1000000 values" in fault("\n".join(lines))
+    assert time.process_time() - started < 10
 
 
 def test_a_merge_bomb_is_bounded_too() -> None:
