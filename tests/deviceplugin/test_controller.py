@@ -16,7 +16,8 @@ from dray.errors import InvariantError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.deviceplugin.conftest import SmallKubelet, TapeDriver, tape
+from tests.deviceplugin.conftest import TapeDriver, tape
+from tests.small_kubelet import SmallKubelet
 from tests.deviceplugin.test_lifetime import until
 
 

@@ -82,6 +82,8 @@ class Discovery:
     problems: tuple[Problem, ...]
     looked_at: tuple[str, ...]
     watch: tuple[str, ...] = ()
+    again_in: float | None = None
+    """Seconds after which to look again though nothing was noticed; None: not needed."""
 
 
 @dataclass(frozen=True, slots=True)
