@@ -38,4 +38,5 @@ def test_every_benchmark_takes_figures(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_an_unknown_benchmark_names_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "nothing"]) == 2
-    assert all(name in capsys.readouterr().err for name in BENCHMARKS)
+    said = capsys.readouterr().err
+    assert all(name in said for name in BENCHMARKS)

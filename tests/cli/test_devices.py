@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from dray.cli import devices
 from dray.cli.main import main
 from dray.drivers.contract import Device, Discovery, Health
 from dray.testing.host import Host, MdevType
+from tests.small_kubelet import SmallKubelet
 
 
 @pytest.fixture
@@ -111,9 +113,9 @@ def test_numa_group_and_colour() -> None:
     gpu = Device("0", "pci", "example.com/gpu", Health.HEALTHY, numa_node=1, iommu_group=12)
     gone = Device("1", "pci", "example.com/gpu", Health.UNHEALTHY, "/dev/vfio/13 does not exist")
     found = Discovery((gpu, gone), (), ())
-    lines = devices.as_table(found, "/", colour=False).splitlines()
+    lines = devices.as_table(found, "/", {}, colour=False).splitlines()
     assert lines[1].split() == ["pci", "0", "example.com/gpu", "Healthy", "1", "12", "-"]
-    assert "\033[31mUnhealthy\033[0m" in devices.as_table(found, "/", colour=True)
+    assert "\033[31mUnhealthy\033[0m" in devices.as_table(found, "/", {}, colour=True)
 
 
 @pytest.mark.parametrize("root", ["missing", "file"])
@@ -158,3 +160,21 @@ def test_it_starts_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "[]\n"
+
+
+async def test_holders_are_those_the_kubelet_names(host: Host, tmp_path: Path) -> None:
+    kubelet = SmallKubelet(tmp_path / "kubelet" / "device-plugins")
+    kubelet.directory.mkdir(parents=True)
+    kubelet.pods = {f"vm{number}": {"devices.kubevirt.io/kvm": [f"kvm{number}"]} for number in range(5)}
+    argv = [sys.executable, "-m", "dray", "devices", "--host-root", str(host.root)]
+    argv += ["--kubelet-dir", str(kubelet.directory.parent)]
+
+    async def shown(*more: str) -> str:
+        process = await asyncio.create_subprocess_exec(*argv, *more, stdout=asyncio.subprocess.PIPE)
+        return (await process.communicate())[0].decode()
+
+    async with kubelet.running():
+        assert "default/vm0, default/vm1, default/vm2 and 2 more" in (await shown()).splitlines()[1]
+        first, *others = json.loads(await shown("-o", "json"))["devices"]
+        assert first["heldBy"] == [f"default/vm{number}" for number in range(5)]
+        assert not any(device["heldBy"] for device in others)

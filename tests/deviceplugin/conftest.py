@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,17 @@ class TapeDriver:
         return Prepared(
             ContainerEdits((("TAPES", names),), nodes), required=tuple(node.host_path for node in nodes)
         )
+
+
+async def nothing(prepared: Prepared) -> ContainerEdits:
+    """The host needs nothing."""
+    return prepared.edits
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
 
 
 def tape(

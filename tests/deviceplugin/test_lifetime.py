@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,27 +11,19 @@ import pytest
 from dray.deviceplugin.directory import following
 from dray.deviceplugin.lifetime import PluginLifetime, Timing
 from dray.deviceplugin.plugin import Offer, ResourcePlugin
-from dray.drivers.contract import Health, Prepared
+from dray.deviceplugin.state import REGISTERED, WAITING, Phase
+from dray.drivers.contract import Health
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
+from dray.wire.deviceplugin import KUBELET_SOCKET
 from dray.wire.serve import serve
-from tests.deviceplugin.conftest import TapeDriver, tape
+from tests.deviceplugin.conftest import TapeDriver, nothing, tape, until
 from tests.small_kubelet import SmallKubelet
 
 RESOURCE = "example.com/tape"
 SOCKET = "dray-tape.sock"
 TIMING = Timing(after_failures=(0.05, 0.1), after_clean_end=0.05)
-
-
-async def nothing(prepared: Prepared) -> None:
-    """The host needs nothing."""
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
@@ -121,7 +113,7 @@ async def test_the_whole_directory_may_go_and_come_back(kubelet: SmallKubelet, f
 async def test_a_refusing_kubelet_is_tried_again(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     kubelet.refuse = "not now"
     async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.12)
         assert kubelet.registered == []
         kubelet.refuse = ""
         await until(lambda: lifetime.is_registered)
@@ -135,9 +127,46 @@ async def test_a_name_that_somebody_else_serves_is_not_taken(
         serve(kubelet.directory / SOCKET, []),
         plugin_running(kubelet.directory, feed) as lifetime,
     ):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.15)
         assert kubelet.registered == []
         assert not lifetime.is_registered
+
+
+async def test_a_kubelet_that_drops_us_gets_us_again(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    """It does not ask for the list again by itself: without a new registration the node would stay at zero."""
+    async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
+        for times in range(1, 6):
+            await until(lambda: len(kubelet.registered) == times and bool(kubelet.healthy.get(RESOURCE)))  # noqa: B023
+            await until(lambda: lifetime.is_registered)
+            kubelet.drop(RESOURCE)
+        await until(lambda: len(kubelet.registered) == 6 and lifetime.is_registered)
+        await until(lambda: kubelet.healthy[RESOURCE] == ["tape1", "tape2"])
+
+
+async def test_a_new_kubelet_that_leaves_our_socket_alone_is_registered_with_once(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    kubelet.wipes = False
+    async with plugin_running(kubelet.directory, feed) as lifetime:
+        for times in range(1, 4):
+            async with kubelet.running():
+                await until(lambda: lifetime.is_registered and bool(kubelet.healthy.get(RESOURCE)))
+                await asyncio.sleep(0.07)
+                assert len(kubelet.registered) == times
+                assert lifetime.is_registered
+            await until(lambda: not lifetime.is_registered)
+
+
+async def test_the_state_says_what_is_waited_for(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    async with plugin_running(kubelet.directory, feed) as lifetime:
+        await until(lambda: lifetime.state == WAITING)
+        async with kubelet.running():
+            await until(lambda: lifetime.state == REGISTERED)
+        await until(lambda: lifetime.state == WAITING)
+        (kubelet.directory / KUBELET_SOCKET).touch()  # a name, but nobody who listens
+        await until(lambda: lifetime.state.phase is Phase.FAILED)
+        assert KUBELET_SOCKET in lifetime.state.reason
+        assert lifetime.state.retry_s in TIMING.after_failures
 
 
 async def test_changes_that_show_nothing_new_send_nothing(kubelet: SmallKubelet, feed: InventoryFeed) -> None:

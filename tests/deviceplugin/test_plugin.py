@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from dray.cdi.edits import ContainerEdits, Mount
+from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import Offer, ResourcePlugin
 from dray.drivers.contract import Device, Health, Prepared
-from dray.errors import HardwareError
+from dray.errors import HardwareError, UnavailableError
 from dray.inventory.inventory import InventoryFeed
+from dray.runtime.metrics import Metrics
+from dray.wire.connect import connect
+from dray.wire.deviceplugin import DevicePluginClient, DevicePluginService
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     AllocateRequest,
     ContainerAllocateRequest,
@@ -16,6 +24,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     PreferredAllocationRequest,
     PreStartContainerRequest,
 )
+from dray.wire.serve import serve
 from tests.deviceplugin.conftest import TapeDriver, tape
 
 
@@ -24,10 +33,11 @@ def made(
 ) -> tuple[ResourcePlugin, list[Prepared]]:
     done: list[Prepared] = []
 
-    async def carry_out(prepared: Prepared) -> None:
+    async def carry_out(prepared: Prepared) -> ContainerEdits:
         if "/dev/tape13" in prepared.required:
             raise HardwareError("/dev/tape13 does not exist any more")
         done.append(prepared)
+        return prepared.edits
 
     feed = InventoryFeed()
     feed.publish(devices)
@@ -67,6 +77,80 @@ async def test_what_the_host_refuses_fails_the_call() -> None:
     plugin, _ = made([tape(13)])
     with pytest.raises(HardwareError, match="tape13"):
         await plugin.allocate(asked(["tape13"]))
+
+
+async def test_the_host_is_not_touched_when_one_container_cannot_be_prepared() -> None:
+    plugin, done = made([tape(1), replace(tape(2, Health.UNHEALTHY), reason="the drive reports an error")])
+    with pytest.raises(
+        HardwareError, match=r"tape2 of example.com/tape is not healthy: the drive reports an error"
+    ):
+        await plugin.allocate(asked(["tape1"], ["tape2"]))
+    assert done == []
+
+
+async def test_asked_for_nothing_gives_nothing() -> None:
+    plugin, done = made([tape(1)])
+    answer = await plugin.allocate(asked([], ["tape1"]))
+    assert [dict(one.envs) for one in answer.container_responses] == [{}, {"TAPES": "tape1"}]
+    assert len(done) == 1
+    assert not (await plugin.allocate(AllocateRequest())).container_responses
+
+
+async def test_what_carrying_out_added_is_answered() -> None:
+    async def with_mount(prepared: Prepared) -> ContainerEdits:
+        return ContainerEdits(
+            prepared.edits.env, prepared.edits.device_nodes, (Mount("/run/one-shot.sock", "/run/fd.sock"),)
+        )
+
+    feed = InventoryFeed()
+    feed.publish([tape(1)])
+    plugin = ResourcePlugin(Offer("example.com/tape", TapeDriver(), "tape.sock"), feed, with_mount)
+    (answer,) = (await plugin.allocate(asked(["tape1"]))).container_responses
+    assert [(mount.host_path, mount.container_path) for mount in answer.mounts] == [
+        ("/run/one-shot.sock", "/run/fd.sock")
+    ]
+    assert dict(answer.envs) == {"TAPES": "tape1"}
+
+
+async def test_a_caller_that_gives_up_stops_the_work(tmp_path: Path) -> None:
+    """Over a real socket: what runs is cancelled, the next call works, and each is counted."""
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def for_ever(prepared: Prepared) -> ContainerEdits:
+        if "/dev/tape1" not in prepared.required:
+            return prepared.edits
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return prepared.edits
+
+    feed, metrics = InventoryFeed(), Metrics()
+    feed.publish([tape(1), tape(2)])
+    counted = PluginMetrics(metrics).of("example.com/tape")
+    plugin = ResourcePlugin(Offer("example.com/tape", TapeDriver(), "tape.sock"), feed, for_ever, counted)
+    async with (
+        serve(tmp_path / "tape.sock", [DevicePluginService(plugin)]),
+        connect(tmp_path / "tape.sock") as channel,
+        asyncio.timeout(10),
+    ):
+        client = DevicePluginClient(channel)
+        with pytest.raises(UnavailableError):
+            await client.allocate(asked(["tape1"]), timeout=0.3)
+        assert began.is_set()
+        await ended.wait()
+        await client.allocate(asked(["tape2"]))
+        with pytest.raises(HardwareError):
+            feed.publish([tape(1), tape(2, Health.UNHEALTHY)])
+            await client.allocate(asked(["tape2"]))
+    text = metrics.render().decode()
+    for result in ("success", "error", "cancelled"):
+        assert (
+            f'dray_deviceplugin_allocations_total{{resource="example.com/tape",result="{result}"}} 1.0\n'
+            in text
+        )
+    assert 'dray_deviceplugin_allocate_seconds_count{resource="example.com/tape"} 3.0\n' in text
 
 
 async def test_ids_that_are_gone_are_left_to_the_driver() -> None:

@@ -1,12 +1,13 @@
 """Every example in the docs runs.
 
 ```python blocks of a page run in order, in one namespace, with `tmp_path` set. ```console blocks run line by line:
-`$ ` starts a command, what follows is what it must print, `…` stands for anything. ```sh blocks may hold only
+`$ ` starts a command, `> ` goes on with it, what follows is what it must print, `…` stands for anything. ```sh blocks may hold only
 `make` targets and `.ci/run`, which CI runs by itself.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -39,7 +40,7 @@ def test_console_examples_print_what_they_say(page: Path, tmp_path: Path) -> Non
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for text in _blocks(page, "console"):
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, _, expected = part.partition("\n")
+            command, expected = _command(part)
             shown = subprocess.run(
                 ["bash", "-c", command],
                 capture_output=True,
@@ -53,6 +54,13 @@ def test_console_examples_print_what_they_say(page: Path, tmp_path: Path) -> Non
             assert not expected.strip() or re.fullmatch(pattern, shown.stdout.strip(), re.DOTALL), (
                 f"{page}: $ {command}\nexpected:\n{expected}\nprinted:\n{shown.stdout}"
             )
+
+
+def _command(part: str) -> tuple[str, str]:
+    """The command with its `> ` lines, as a shell shows one that goes on, and what it prints."""
+    first, *rest = part.split("\n")
+    more = list(itertools.takewhile(lambda line: line.startswith("> "), rest))
+    return "\n".join([first, *(line[2:] for line in more)]), "\n".join(rest[len(more) :])
 
 
 def test_shell_examples_name_real_targets() -> None:

@@ -14,15 +14,32 @@ from dray.drivers.mdev import MdevDriver
 from dray.drivers.mdev.config import MdevConfig, MdevSelector
 from dray.drivers.pci import PciDriver
 from dray.drivers.pci.config import PciConfig, PciSelector
+from dray.drivers.sim import sim_drivers
+from dray.drivers.sim.config import SimConfig, SimDevices, SimFault
 from dray.drivers.socket import SocketDriver
 from dray.drivers.socket.config import PR_HELPER, TDX, SocketConfig
 from dray.drivers.usb import UsbDriver
 from dray.drivers.usb.config import UsbConfig, UsbResource, UsbSelector
 from dray.hardware.host_root import HostRoot
+from dray.runtime.clock import FakeClock
 from dray.testing.host import Host, MdevParent, MdevType, PciFunction, UsbDevice
 
 UUID = "83b8f4f2-509f-382f-3c1e-e6bfe0fa{:04x}"
 VGPU = {1414: "NVIDIA H200X-1-18C"}
+SIM_FAULT = "/run/dray/faults/gpu-1"
+SIM = SimConfig(
+    devices=(
+        SimDevices(name="gpu", count=4, resource_name="x.io/sim-gpu", numa_nodes=2, pcie_roots=2),
+        SimDevices(
+            name="nic", shape="nic", count=2, resource_name="x.io/sim-nic", shares=3, node="/dev/zero"
+        ),
+        SimDevices(name="key", shape="usb", resource_name="x.io/sim-key"),
+    ),
+    faults=(
+        SimFault(device="gpu-1", while_file=SIM_FAULT),
+        SimFault(device="nic-0", after_seconds=5.0, gone=True),
+    ),
+)
 
 DRIVERS: dict[str, Driver] = {
     "generic": GenericDriver(
@@ -48,6 +65,7 @@ DRIVERS: dict[str, Driver] = {
     ),
     "socket": SocketDriver(SocketConfig((PR_HELPER, TDX))),
     "iommufd": IommufdDriver(),
+    "sim": sim_drivers(SIM, FakeClock())[0],
 }
 
 
@@ -75,7 +93,13 @@ class Machine:
             "usb": lambda: self.host.garbage(f"{sys}/usb/devices/1-1/uevent"),
             "socket": lambda: self.host.garbage("/sys/fs/cgroup/misc.capacity"),
             "iommufd": lambda: self.host.unreadable("/dev/iommu"),
+            "sim": self._spoil_fault_file,
         }
+
+    def _spoil_fault_file(self) -> None:
+        """It is there, and says nothing that can be read."""
+        self.host.file(SIM_FAULT, "")
+        self.host.garbage(SIM_FAULT)
 
     def look(self, kind: str) -> dict[str, Device]:
         return {device.id: device for device in DRIVERS[kind].discover(self.root).devices}
@@ -87,6 +111,8 @@ def build(path: Path) -> Machine:
     host.char_device("/dev/kvm", 10, 232)
     host.char_device("/dev/net/tun", 10, 200)
     host.char_device("/dev/iommu", 10, 125)
+    host.char_device("/dev/null", 1, 3)
+    host.char_device("/dev/zero", 1, 5)
     host.block_device("/dev/nvme0n1", 259, 0)
     host.block_device("/dev/nvme1n1", 259, 1)
     host.misc_capacity(tdx=10)

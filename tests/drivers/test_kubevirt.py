@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from dray.cdi.edits import DeviceNode, Mount
+from dray.deviceplugin.allocate import to_response
+from dray.deviceplugin.listing import listing
 from dray.drivers.contract import Device, Prepared
 from dray.drivers.health import check_required
 from dray.errors import HardwareError, NotFoundError
@@ -110,6 +112,15 @@ ROWS = [
         env={"PCI_RESOURCE_INTEL_COM_NIC": "0000:20:00.0"},
     ),
     Row("pci", "nvidia.com/GPU", [], ["5", "12"], 2, env={"PCI_RESOURCE_NVIDIA_COM_GPU": ""}),
+    Row(  # a virtual function with a vGPU profile is handed out by its address; no mediated device is involved
+        "pci",
+        "nvidia.com/VGPU",
+        ["61"],
+        ["61"],
+        1,
+        nodes=[VFIO, ("/dev/vfio/61", "mrw"), ("/dev/vfio/devices/vfio4", "mrw")],
+        env={"PCI_RESOURCE_NVIDIA_COM_VGPU": "0000:41:00.4"},
+    ),
     Row(
         "mdev",
         "nvidia.com/GRID_T4-1Q",
@@ -165,6 +176,16 @@ def test_a_row(row: Row, machine: Machine) -> None:
     assert prepared.edits.mounts == tuple(Mount(path, path, read_only=False) for path in row.mounts)
     assert prepared.edits.annotations == ()
     assert prepared.changes == tuple(Chown(path, 107, 107) for path in row.owned)
+    answer = to_response(prepared.edits)
+    assert dict(answer.envs) == row.env
+    assert [(one.host_path, one.container_path, one.permissions) for one in answer.devices] == [
+        (path, path, may) for path, may in row.nodes
+    ]
+    assert [(one.host_path, one.container_path, one.read_only) for one in answer.mounts] == [
+        (path, path, False) for path in row.mounts
+    ]
+    assert not answer.annotations
+    assert not answer.cdi_devices
 
 
 def test_mknod_is_asked_for_under_cgroup_2_only(machine: Machine) -> None:
@@ -206,10 +227,16 @@ def test_devices_are_opened_first_where_kubevirt_does(machine: Machine) -> None:
 
 
 def test_numa_nodes(machine: Machine) -> None:
-    nodes = {device.id: device.numa_node for device in machine.look("pci").values()}
-    assert nodes == {"5": 1, "12": 0, "32": None, "61": None}
-    assert {device.numa_node for device in machine.look("mdev").values()} == {1}
-    assert {device.numa_node for device in machine.look("usb").values()} == {None}
+    """As the kubelet is told: no topology, and not node 0, where the node is not known."""
+
+    def nodes_of(kind: str) -> dict[str, list[int]]:
+        told = listing(list(machine.look(kind).values())).message.devices
+        assert all(one.HasField("topology") == bool(one.topology.nodes) for one in told)
+        return {one.ID: [node.ID for node in one.topology.nodes] for one in told}
+
+    assert nodes_of("pci") == {"5": [1], "12": [0], "32": [], "61": []}
+    assert nodes_of("mdev") == {"71": [1], "72": [1]}
+    assert {tuple(nodes) for nodes in nodes_of("usb").values()} == {()}
 
 
 def test_virt_launcher_takes_the_addresses(machine: Machine) -> None:

@@ -10,6 +10,7 @@ from dray.hardware.mdev import (
     Mdev,
     MdevParent,
     MdevType,
+    read_mdev_cards,
     read_mdev_parents,
     read_mdevs,
     selectable_name,
@@ -162,3 +163,22 @@ def test_the_node_of_a_parent_that_cannot_be_read(host: Host) -> None:
     host.dangle("/sys/bus/pci/devices/0000:06:00.0")
     assert mdevs(host).items[0].numa_node is None
     assert "NUMA node not known" in mdevs(host).problems[0].message
+
+
+def test_the_card_is_known_by_the_link_alone(host: Host, tmp_path: Path) -> None:
+    root = HostRoot(host.root)
+    host.vanish(f"{INSTANCES}/{UUID.format(1)}/mdev_type")
+    host.link(f"{INSTANCES}/{UUID.format(3)}", f"../../../devices/gone/0000:06:00.0/{UUID.format(3)}")
+    host.link(f"{INSTANCES}/{UUID.format(4)}", UUID.format(4))
+    host.link(f"{INSTANCES}/{UUID.format(5)}", f"../{UUID.format(5)}")
+    host.file(f"{INSTANCES}/{UUID.format(6)}", "no link")
+    host.link(f"{INSTANCES}/odd", "../a/b")
+    assert read_mdev_cards(root) == {
+        UUID.format(1): "0000:06:00.0",
+        UUID.format(2): "0000:00:02.0",
+        UUID.format(3): "0000:06:00.0",
+        UUID.format(4): "",
+        UUID.format(5): "",
+        UUID.format(6): "",
+    }
+    assert read_mdev_cards(HostRoot(tmp_path)) == {}

@@ -59,3 +59,16 @@ async def test_served_over_http() -> None:
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.ClientConnectorError):
             await session.get(f"http://127.0.0.1:{port}/metrics")
+
+
+async def test_checks_say_what_is_wrong() -> None:
+    wrong = ["waiting for the kubelet"]
+    checks = {"/readyz": lambda: "".join(wrong)}
+    async with serve_metrics(Metrics(), checks=checks) as port, aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+            assert (answer.status, await answer.text()) == (503, "waiting for the kubelet\n")
+        wrong.clear()
+        async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+            assert (answer.status, await answer.text()) == (200, "ok\n")
+        async with session.get(f"http://127.0.0.1:{port}/healthz") as answer:
+            assert answer.status == 200

@@ -211,6 +211,24 @@ async def test_a_client_that_does_not_read_does_not_delay_the_stop(socket_path: 
     await asyncio.sleep(0)
 
 
+async def test_cancelled_while_it_opens_it_leaves_nothing_that_listens(socket_path: Path) -> None:
+    """At any step: a reader left in the loop would take the connections of the next socket with this number."""
+
+    async def serve_for_ever() -> None:
+        async with serve(socket_path, []):
+            await asyncio.Event().wait()
+
+    for steps in range(40):
+        opening = asyncio.ensure_future(serve_for_ever())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait({opening}, timeout=5)
+        service = DevicePluginService(Plugin())
+        async with serve(socket_path, [service]), asyncio.timeout(5), connect(socket_path) as channel:
+            await DevicePluginClient(channel).get_device_plugin_options(Empty())
+
+
 async def test_a_file_that_replaced_ours_is_left_alone(socket_path: Path) -> None:
     async with serve(socket_path, []):
         socket_path.unlink()

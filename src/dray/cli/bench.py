@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
+    from dray.bench.left_out import LeftOut
     from dray.bench.measure import Figure
 
-BENCHMARKS = {"api": "Decoding, quantities, watch events, idle memory and start time"}
+BENCHMARKS = {
+    "api": "Decoding, quantities, watch events, idle memory and start time",
+    "agent": "The node agent beside a device plugin in Go: memory, idle CPU, unplug and Allocate times, pod starts",
+}
 """Name and meaning; the code is in `dray.bench.<name>` and its `figures()` yields one figure after the other."""
 
 
@@ -22,32 +27,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", choices=["table", "json"], default="table", help="how to show the figures"
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="agent: start pods on a real Kubernetes too (as root, with what `make e2e` installs; some minutes)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Take and show the figures; progress goes to stderr."""
-    import importlib
+    from dray.bench.measure import Figure
 
     if arguments.name is not None and arguments.name not in BENCHMARKS:
         raise InvalidError(
             f"there is no benchmark {arguments.name!r}; choose from: {', '.join(BENCHMARKS)}", field="NAME"
         )
     taken: list[Figure] = []
+    left_out: list[LeftOut] = []
     for name in [arguments.name] if arguments.name else BENCHMARKS:
-        for figure in importlib.import_module(f"dray.bench.{name}").figures():
-            taken.append(figure)
-            print(f"{name}: {figure.name}", file=sys.stderr)
-    print(as_json(taken) if arguments.output == "json" else as_table(taken))
+        for one in _figures(name, arguments.cluster):
+            if isinstance(one, Figure):
+                taken.append(one)
+                print(f"{name}: {one.name}", file=sys.stderr)
+            else:
+                left_out.append(one)
+    print(as_json(taken, left_out) if arguments.output == "json" else as_table(taken, left_out))
     return 0
 
 
-def as_json(figures: list[Figure]) -> str:
-    """The figures and the machine they were taken on."""
+def _figures(name: str, cluster: bool) -> Iterator[Figure | LeftOut]:
+    if name == "agent":
+        from dray.bench import agent
+
+        return agent.figures(cluster=cluster, say=lambda text: print(f"agent: {text}", file=sys.stderr))
+    from dray.bench import api
+
+    return api.figures()
+
+
+def as_json(figures: Sequence[Figure], left_out: Sequence[LeftOut] = ()) -> str:
+    """The figures, what was not measured, and the machine they were taken on."""
     import json
     import os
     import platform
 
-    machine = {"cpus": os.cpu_count(), "python": platform.python_version(), "system": platform.platform()}
+    machine = {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": platform.platform(),
+    }
     rows = [
         {
             "name": figure.name,
@@ -59,17 +88,19 @@ def as_json(figures: list[Figure]) -> str:
         }
         for figure in figures
     ]
-    return json.dumps({"machine": machine, "figures": rows}, indent=2)
+    missing = [{"name": one.name, "why": one.why} for one in left_out]
+    return json.dumps({"machine": machine, "figures": rows, "leftOut": missing}, indent=2)
 
 
-def as_table(figures: list[Figure]) -> str:
-    """Columns for people; a ratio above 1 means that Dray is better."""
+def as_table(figures: Sequence[Figure], left_out: Sequence[LeftOut] = ()) -> str:
+    """Columns for people; a ratio above 1 means that Dray is better. What was not measured stands below."""
     rows = [("WHAT", "UNIT", "DRAY", "PEER", "PEER'S", "RATIO")]
     for figure in figures:
         peer = "-" if figure.peer is None else f"{figure.peer:.4g}"
         ratio = "-" if figure.ratio is None else f"{figure.ratio:.2f}x"
         rows.append((figure.name, figure.unit, f"{figure.dray:.4g}", figure.peer_name or "-", peer, ratio))
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join(
+    lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    ]
+    return "\n".join([*lines, *(f"left out: {one.name}: {one.why}" for one in left_out)])

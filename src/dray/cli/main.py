@@ -15,6 +15,7 @@ from dray.errors import Error, InvalidError
 
 COMMANDS = {
     "up": "Start Dray on this machine",
+    "agent": "The node agent: offers this machine's devices to its kubelet",
     "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
     "bench": "The benchmarks, with peers side by side",
 }

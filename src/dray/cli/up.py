@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 import dray
 from dray.cli import devices
@@ -18,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Show the devices."""
     print(f"Dray {dray.__version__}: devices of this machine\n")
-    code = devices.run(argparse.Namespace(host_root=arguments.host_root, output="table"))
+    code = devices.run(
+        argparse.Namespace(
+            host_root=arguments.host_root, config=None, kubelet_dir=Path("/var/lib/kubelet"), output="table"
+        )
+    )
     print(
         "\nThis version finds devices; it does not serve them yet. `dray devices -o json` gives the same to a program."
     )

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from dray.runtime.files.filewatch import Entry, FileWatch
+from dray.runtime.files.filewatch import Entry, FileWatch, Kind
 from dray.runtime.tasks import running
+from dray.wire.deviceplugin import KUBELET_SOCKET
 
 
 class PluginDirectory:
@@ -23,6 +24,14 @@ class PluginDirectory:
     def get(self, name: str) -> Entry | None:
         """What is under `name`; None while it, or the directory, is not there."""
         return self._entries.get(name)
+
+    def plugin_sockets(self) -> frozenset[tuple[str, int]]:
+        """Name and generation of every socket but the kubelet's and hidden ones."""
+        return frozenset(
+            (name, entry.generation)
+            for name, entry in self._entries.items()
+            if entry.kind is Kind.SOCKET and name != KUBELET_SOCKET and not name.startswith(".")
+        )
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Return once `condition()` holds; it is asked now and after every change of the directory."""

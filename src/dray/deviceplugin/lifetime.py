@@ -1,21 +1,25 @@
 """The life of a plugin, the same for every kind: serve, call oneself, register, notice that the kubelet is new, stop.
 
-One run ends when our socket is gone: a kubelet that starts wipes the directory. The old run is over, its server joined,
-before the next begins. How long to wait in between follows KubeVirt's table, cut short by a kubelet that appears.
+One run ends when our socket is gone (a kubelet that starts wipes the directory), or when the kubelet ends our list: it
+does not ask for it again. The old run is over, its server joined, before the next begins. How long to wait in between
+follows KubeVirt's table, cut short by a kubelet that appears.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from dray.deviceplugin.directory import PluginDirectory
 from dray.deviceplugin.plugin import ResourcePlugin
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.deviceplugin.rivals import LookOut, Rivals, Standing, who_listens
+from dray.deviceplugin.state import REGISTERED, STARTING, WAITING, Phase, PluginState
+from dray.errors import ConflictError, Error, InvariantError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
@@ -44,10 +48,23 @@ class Timing:
     after_clean_end: float = 1.0
     calls: float = 5.0
     goodbye: float = 1.0
+    patience: float = 1.0
+    """How long a kubelet may take to give up what a plugin that ended had told it."""
+    settle: float = 1.0
+    """How long it may take to show what it was told."""
+    looks: tuple[float, ...] = (2.0, 4.0, 10.0, 30.0, 60.0, 300.0)
+    """When to look whether we still have the resource, from registering or a stranger's coming on; the last stays."""
+
+    def after(self, failures: int) -> float:
+        """The pause after one more failure than `failures`."""
+        return self.after_failures[min(failures, len(self.after_failures) - 1)]
 
 
 class PluginLifetime:
-    """Keeps one resource registered for as long as `run` runs. `is_registered` tells whether the kubelet has it now."""
+    """Keeps one resource registered for as long as `run` runs. `state` tells how it stands with the kubelet.
+
+    Without `rivals` nobody else is looked for: whoever registers last has the resource.
+    """
 
     def __init__(
         self,
@@ -55,13 +72,22 @@ class PluginLifetime:
         directory: PluginDirectory,
         clock: Clock,
         timing: Timing | None = None,
+        rivals: Rivals | None = None,
     ) -> None:
         self._make_plugin = make_plugin
         self._directory = directory
         self._clock = clock
         self._timing = timing or Timing()
+        self._rivals = rivals
         self._tried: int | None = None
-        self.is_registered = False
+        self._had_us: int | None = None
+        self.state = STARTING
+        self.plugin: ResourcePlugin | None = None
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the kubelet has the resource from us now."""
+        return self.state.phase is Phase.REGISTERED
 
     async def run(self) -> NoReturn:
         """Until cancelled; then the kubelet is told an empty list, and the socket is gone."""
@@ -70,7 +96,7 @@ class PluginLifetime:
             self._tried = None
             started = self._clock.monotonic()
             seen = self._generation(KUBELET_SOCKET)
-            plugin = self._make_plugin()
+            self.plugin = plugin = self._make_plugin()
             try:
                 await self._run_once(plugin)
                 failures = 0
@@ -80,42 +106,106 @@ class PluginLifetime:
             except Error as error:
                 seen = self._generation(KUBELET_SOCKET)
                 failures = 0 if self._clock.monotonic() - started > STEADY_SECONDS else failures
-                delay = self._timing.after_failures[min(failures, len(self._timing.after_failures) - 1)]
+                delay = self._timing.after(failures)
                 failures += 1
-                _log.warning(
-                    "will try again", resource=plugin.offer.resource, delay_s=delay, error=str(error)
-                )
+                self._tell_failed(plugin, error, delay)
             await self._pause(delay, self._last_kubelet(seen))
 
     async def _run_once(self, plugin: ResourcePlugin) -> None:
-        """Serve until our socket is gone, registered with every kubelet that appears meanwhile."""
+        """Serve until our socket is gone or the kubelet drops us, registered with every kubelet that appears meanwhile."""
         await self._directory.wait_until(self._directory.path.is_dir)
         path = self._directory.path / plugin.offer.socket
-        async with serve(path, [DevicePluginService(plugin)]):
+        async with _served(plugin, path):
             try:
                 ours = _inode(path)
                 await self._wait_seen(path, ours)
                 if _is_at(path, ours):
                     await self._call_oneself(path)
-                while _is_at(path, ours):
+                wanted = True
+                while wanted and _is_at(path, ours):
+                    if self._directory.get(KUBELET_SOCKET) is None:
+                        self.state = WAITING
                     await self._directory.wait_until(
                         lambda: not _is_at(path, ours) or self._directory.get(KUBELET_SOCKET) is not None
                     )
                     if _is_at(path, ours):
-                        await self._stay_registered(plugin, path, ours)
+                        wanted = await self._stay_registered(plugin, path, ours)
+                why = "the kubelet ended the list" if _is_at(path, ours) else "socket is gone"
             finally:
-                self.is_registered = False
-                await plugin.retire(self._timing.goodbye)
-        _log.info("socket is gone, will serve again", resource=plugin.offer.resource, path=path)
+                if self.is_registered:
+                    self.state = WAITING
+                await plugin.streams.retire(self._timing.goodbye)
+        _log.info("will serve again", resource=plugin.offer.resource, path=path, why=why)
 
-    async def _stay_registered(self, plugin: ResourcePlugin, path: Path, ours: int | None) -> None:
+    async def _stay_registered(self, plugin: ResourcePlugin, path: Path, ours: int | None) -> bool:
+        """False when the kubelet has given us up: it asks nobody twice, so all begins anew, with the old stream closed."""
         kubelet = self._tried = self._generation(KUBELET_SOCKET)
+        await self._refuse_rivals(plugin)
+        if self._generation(KUBELET_SOCKET) != kubelet:
+            return True  # it is another one by now, and registering with one twice does harm
+        plugin.streams.begin()
         await self._register(plugin)
-        self.is_registered = True
-        await self._directory.wait_until(
-            lambda: not _is_at(path, ours) or self._generation(KUBELET_SOCKET) != kubelet
+        self._had_us = kubelet
+        self.state = REGISTERED
+        await wait_first(
+            self._directory.wait_until(
+                lambda: not _is_at(path, ours) or self._generation(KUBELET_SOCKET) != kubelet
+            ),
+            plugin.streams.wait_ended(),
+            self._wait_lost(plugin),
         )
-        self.is_registered = False
+        self.state = WAITING
+        return self._generation(KUBELET_SOCKET) != kubelet
+
+    async def _refuse_rivals(self, plugin: ResourcePlugin) -> None:
+        if self._rivals is not None:
+            why = await self._rivals.find(plugin.offer.resource, plugin.ids, self._timing.patience)
+            if why:
+                raise ConflictError(why)
+
+    async def _wait_lost(self, plugin: ResourcePlugin) -> None:
+        """Return when the kubelet has nobody's list any more though our stream is open.
+
+        While the kubelet has a stranger's list we keep still, and look again as often as after failures.
+        """
+        if (rivals := self._rivals) is None:
+            await asyncio.Event().wait()
+            return
+        looking = LookOut(rivals, self._clock, self._timing.looks)
+        confirmed, taken = False, 0
+        while True:
+            await (self._clock.sleep(self._timing.after(taken - 1)) if taken else looking.wait())
+            found, why = await rivals.look(
+                plugin.offer.resource, lambda: plugin.streams.told_healthy, plugin.ids, self._timing.settle
+            )
+            if found is Standing.LOST and (taken or confirmed):
+                return
+            if found is Standing.TAKEN:
+                taken += 1
+                plugin.streams.silence(True)
+                self._tell_refused(plugin, why, self._timing.after(taken - 1))
+            elif found is Standing.OURS:
+                confirmed = True
+                if taken:
+                    taken = 0
+                    plugin.streams.silence(False)
+                    self.state = REGISTERED
+                    _log.info("has the resource again", resource=plugin.offer.resource)
+
+    def _tell_failed(self, plugin: ResourcePlugin, error: Error, delay: float) -> None:
+        if isinstance(error, ConflictError):
+            self._tell_refused(plugin, str(error), delay)
+            return
+        self.state = PluginState(Phase.FAILED, str(error), delay)
+        _log.warning("will try again", resource=plugin.offer.resource, delay_s=delay, error=str(error))
+
+    def _tell_refused(self, plugin: ResourcePlugin, why: str, delay: float) -> None:
+        """Once for each reason: it may stay for weeks."""
+        if self.state.reason != why:
+            displaced = self._had_us is not None and self._had_us == self._tried
+            text = "displaced by another plugin" if displaced else "refused"
+            _log.error(text, resource=plugin.offer.resource, error=why)
+        self.state = PluginState(Phase.REFUSED, why, delay)
 
     async def _register(self, plugin: ResourcePlugin) -> None:
         request = RegisterRequest(
@@ -126,6 +216,7 @@ class PluginLifetime:
         )
         async with connect(self._directory.path / KUBELET_SOCKET, timeout=self._timing.calls) as channel:
             await DevicePluginRegistrationClient(channel).register(request)
+        plugin.metrics.registered()
         _log.info("registered", resource=plugin.offer.resource, socket=plugin.offer.socket)
 
     async def _call_oneself(self, path: Path) -> None:
@@ -163,6 +254,21 @@ class PluginLifetime:
     def _generation(self, name: str) -> int | None:
         entry = self._directory.get(name)
         return None if entry is None else entry.generation
+
+
+@asynccontextmanager
+async def _served(plugin: ResourcePlugin, path: Path) -> AsyncIterator[None]:
+    """Serve the plugin; a ConflictError names who has the socket."""
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(serve(path, [DevicePluginService(plugin)]))
+        except ConflictError as error:
+            who = await who_listens(path) or "a process that has just ended"
+            raise ConflictError(
+                f"the socket of {plugin.offer.resource} in {path.parent} is in use by {who}: "
+                "stop that plugin or take the resource out of the config"
+            ) from error
+        yield
 
 
 def _inode(path: Path) -> int | None:

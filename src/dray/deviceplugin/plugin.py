@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 
+from dray.cdi.edits import ContainerEdits
 from dray.deviceplugin.allocate import to_response
-from dray.deviceplugin.listing import listing
-from dray.deviceplugin.preferred import Spot, prefer
-from dray.drivers.contract import Device, Driver, HasPreStart, Prepared
-from dray.inventory.inventory import Inventory, InventoryFeed
+from dray.deviceplugin.listing import Catalog
+from dray.deviceplugin.metrics import NoMetrics, ResourceMetrics
+from dray.deviceplugin.preferred import prefer
+from dray.deviceplugin.streams import ListStreams
+from dray.drivers.contract import Device, Driver, HasPreStart, Health, Prepared
+from dray.errors import HardwareError
+from dray.inventory.inventory import InventoryFeed
 from dray.runtime.logs import get_log
-from dray.runtime.tasks import wait_first
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     AllocateRequest,
     AllocateResponse,
@@ -28,8 +30,11 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
 
 _log = get_log("deviceplugin")
 
-CarryOut = Callable[[Prepared], Awaitable[None]]
-"""Does to the host what a container needs before it may have its devices; raises a Dray error if that fails."""
+CarryOut = Callable[[Prepared], Awaitable[ContainerEdits]]
+"""Does to the host what a container needs before it may have its devices, and returns all that the container gets.
+
+Raises a Dray error if that fails. It may be cancelled, and is called again with an equal value when a pod is tried again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +45,36 @@ class Offer:
     driver: Driver
     socket: str
 
+    @property
+    def terms(self) -> tuple[str, str, bool]:
+        """What the kubelet is told at registration. A change of anything else needs none."""
+        return self.resource, self.socket, isinstance(self.driver, HasPreStart)
+
 
 class ResourcePlugin:
     """Answers for one resource (`wire.deviceplugin.DevicePlugin`). Calls may come at once, and again after a restart.
 
-    `retire` ends every list stream with an empty list, so that the kubelet takes the devices back at once and not
-    after five minutes. A retired plugin is not used again.
+    `offer` may be replaced at any time by one with equal terms: calls that begin later use its driver. A plugin whose
+    `streams` were retired is not used again.
     """
 
-    def __init__(self, offer: Offer, feed: InventoryFeed, carry_out: CarryOut) -> None:
+    def __init__(
+        self,
+        offer: Offer,
+        feed: InventoryFeed,
+        carry_out: CarryOut,
+        metrics: ResourceMetrics | None = None,
+    ) -> None:
         self.offer = offer
-        self._feed = feed
+        self.metrics = metrics or NoMetrics()
         self._carry_out = carry_out
-        self._retired = asyncio.Event()
-        self._streams = 0
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._catalog = Catalog(offer.resource, feed)
+        self.streams = ListStreams(offer.resource, feed, self._catalog, self.metrics)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """All ids of the resource, healthy or not."""
+        return frozenset(self._catalog.current.by_id)
 
     async def get_device_plugin_options(self, request: Empty) -> DevicePluginOptions:
         """What the driver can do."""
@@ -64,50 +83,15 @@ class ResourcePlugin:
             get_preferred_allocation_available=True,
         )
 
-    async def list_and_watch(self, request: Empty) -> AsyncIterator[ListAndWatchResponse]:
-        """The list now and after each change of it, an empty one at the end."""
-        self._streams += 1
-        self._quiet.clear()
-        try:
-            told: ListAndWatchResponse | None = None
-            inventory = self._feed.current
-            while not self._retired.is_set():
-                found = listing(inventory.of(self.offer.resource))
-                if found.message != told:
-                    if found.left_out:
-                        _log.error(
-                            "too many devices for one message",
-                            resource=self.offer.resource,
-                            left_out=found.left_out,
-                        )
-                    told = found.message
-                    yield told
-                inventory = await self._next(inventory.generation)
-            yield ListAndWatchResponse()
-        finally:
-            self._streams -= 1
-            if not self._streams:
-                self._quiet.set()
-
-    async def _next(self, generation: int) -> Inventory:
-        """The next inventory, or the same once more when it is time to go."""
-        await wait_first(self._feed.wait_newer(generation), self._retired.wait())
-        return self._feed.current
-
-    async def retire(self, timeout: float) -> None:
-        """Let the streams say goodbye; returns when they did, or after `timeout` seconds."""
-        self._retired.set()
-        try:
-            async with asyncio.timeout(timeout):
-                await self._quiet.wait()
-        except TimeoutError:
-            _log.warning("the kubelet did not take the last list", resource=self.offer.resource)
+    def list_and_watch(self, request: Empty) -> AsyncIterator[ListAndWatchResponse]:
+        """The list now and after each change of it, see `streams`."""
+        return self.streams.follow()
 
     async def get_preferred_allocation(
         self, request: PreferredAllocationRequest
     ) -> PreferredAllocationResponse:
         """Near each other, see `preferred`."""
-        spots = {name: _spot(device) for name, device in self._by_id().items()}
+        spots = self._catalog.current.spots
         return PreferredAllocationResponse(
             container_responses=[
                 ContainerPreferredAllocationResponse(
@@ -120,36 +104,50 @@ class ResourcePlugin:
         )
 
     async def allocate(self, request: AllocateRequest) -> AllocateResponse:
-        """Each container gets its own answer; the first that fails fails the pod, and nothing has been promised."""
-        answer = AllocateResponse()
-        for asked in request.container_requests:
-            devices = self._devices(asked.devices_ids)
-            prepared = self.offer.driver.prepare(self.offer.resource, devices)
-            await self._carry_out(prepared)
-            answer.container_responses.append(to_response(prepared.edits))
-            _log.info("allocated", resource=self.offer.resource, ids=",".join(asked.devices_ids))
-        return answer
+        """One answer for each container, or an error for the whole call.
+
+        The host is touched only when every container can be prepared. If a change then fails, or the caller gives up
+        (a kubelet that ends; it has no deadline for this call), what was changed so far stays: nothing was promised, and
+        the next call makes the same changes again. A container that asks for no device gets nothing, without the
+        driver. A device that is unhealthy is refused with its reason, though a kubelet that did not have our last list
+        yet may ask for it: it would fail later, and less clearly, when the container starts.
+        """
+        with self.metrics.allocating():
+            driver = self.offer.driver
+            parcels = [self._prepare(driver, asked.devices_ids) for asked in request.container_requests]
+            edits = [await self._carry_out(one) if one is not None else ContainerEdits() for one in parcels]
+            for asked in request.container_requests:
+                _log.info("allocated", resource=self.offer.resource, ids=",".join(asked.devices_ids))
+            return AllocateResponse(container_responses=[to_response(one) for one in edits])
 
     async def pre_start_container(self, request: PreStartContainerRequest) -> PreStartContainerResponse:
-        """Before each start of a container, if the driver wants it."""
-        if isinstance(self.offer.driver, HasPreStart):
-            await self.offer.driver.pre_start(self.offer.resource, self._devices(request.devices_ids))
+        """Before each start of a container, if the driver wants it; of a device that is unhealthy by now, too."""
+        driver = self.offer.driver
+        if isinstance(driver, HasPreStart):
+            with self.metrics.pre_starting():
+                await driver.pre_start(self.offer.resource, self._devices(request.devices_ids))
         return PreStartContainerResponse()
 
-    def _by_id(self) -> Mapping[str, Device]:
-        devices = self._feed.current.of(self.offer.resource)
-        return {name: device for device in devices for name in device.share_ids}
+    def _prepare(self, driver: Driver, ids: Iterable[str]) -> Prepared | None:
+        asked = list(ids)
+        if not asked:
+            return None
+        devices = self._devices(asked)
+        for device in devices:
+            if device.health is not Health.HEALTHY:
+                raise HardwareError(
+                    f"device {device.id} of {self.offer.resource} is not healthy: "
+                    f"{device.reason or 'no reason given'}",
+                    device=device.id,
+                )
+        return driver.prepare(self.offer.resource, devices)
 
     def _devices(self, ids: Iterable[str]) -> list[Device]:
         """The devices behind the ids, each once. Ids of devices that are gone are left out; the driver judges that."""
-        known = self._by_id()
+        known = self._catalog.current.by_id
         asked = list(ids)
         if missing := [name for name in asked if name not in known]:
             _log.warning(
                 "asked for devices that are gone", resource=self.offer.resource, ids=",".join(missing)
             )
         return list({known[name].id: known[name] for name in asked if name in known}.values())
-
-
-def _spot(device: Device) -> Spot:
-    return Spot(-1 if device.numa_node is None else device.numa_node, device.pcie_root or "")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from dray.errors import InvalidError
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Spot:
+class Spot(NamedTuple):
     """Where a device sits; -1 and "" where the host does not say."""
 
     numa_node: int = -1
     pcie_root: str = ""
+
+
+_NOWHERE = Spot()
 
 
 def prefer(
@@ -33,26 +36,33 @@ def prefer(
             field="allocation_size",
         )
     while len(chosen) < size:
-        near = {spots.get(name, Spot()) for name in chosen}
-        nodes = {spot.numa_node for spot in near}
-        here = [name for name in free if spots.get(name, Spot()) in near]
-        here = here or [name for name in free if spots.get(name, Spot()).numa_node in nodes]
-        picked = _pack(here or free, size - len(chosen), spots)
+        picked = _pack(_near(chosen, free, spots) or free, size - len(chosen), spots)
         chosen += picked
-        free = [name for name in free if name not in picked]
+        gone = set(picked)
+        free = [name for name in free if name not in gone]
     return chosen
+
+
+def _near(chosen: Sequence[str], free: Sequence[str], spots: Mapping[str, Spot]) -> Sequence[str]:
+    """Those at the roots of the chosen ones, else those on their nodes; none where nothing is chosen yet."""
+    if not chosen:
+        return ()
+    near = {spots.get(name, _NOWHERE) for name in chosen}
+    nodes = {spot.numa_node for spot in near}
+    here = [name for name in free if spots.get(name, _NOWHERE) in near]
+    return here or [name for name in free if spots.get(name, _NOWHERE).numa_node in nodes]
 
 
 def _pack(names: Sequence[str], need: int, spots: Mapping[str, Spot]) -> list[str]:
     """Up to `need` of `names`: from one root if one has enough, else from one node, else the fullest node there is."""
-    roots = _grouped(names, lambda name: spots.get(name, Spot()))
+    roots = _grouped(names, lambda name: spots.get(name, _NOWHERE))
     enough = [group for group in roots if len(group) >= need]
     if enough:
         return min(enough, key=len)[:need]
-    nodes = _grouped(names, lambda name: Spot(spots.get(name, Spot()).numa_node))
+    nodes = _grouped(names, lambda name: Spot(spots.get(name, _NOWHERE).numa_node))
     enough = [group for group in nodes if len(group) >= need]
     node = min(enough, key=len) if enough else max(nodes, key=len)
-    fullest = max(_grouped(node, lambda name: spots.get(name, Spot())), key=len)
+    fullest = max(_grouped(node, lambda name: spots.get(name, _NOWHERE)), key=len)
     return fullest[:need]
 
 
@@ -63,6 +73,7 @@ def _grouped(names: Sequence[str], key: Callable[[str], Spot]) -> list[list[str]
     return [groups[spot] for spot in sorted(groups)]
 
 
+@lru_cache(maxsize=8192)  # the kubelet asks with all free ids each time, and there may be thousands
 def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
     """`kvm2` before `kvm10`."""
     parts = [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]

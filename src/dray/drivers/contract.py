@@ -18,7 +18,7 @@ from dray.hardware.change import HostChange
 from dray.hardware.facts import Problem
 from dray.hardware.host_root import Place
 
-__all__ = ["Device", "Discovery", "Driver", "HasPreStart", "Health", "Prepared", "Problem"]
+__all__ = ["DescriptorPass", "Device", "Discovery", "Driver", "HasPreStart", "Health", "Prepared", "Problem"]
 
 
 class Health(StrEnum):
@@ -87,17 +87,32 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
+class DescriptorPass:
+    """A node that is opened for one container, which takes the descriptor from a socket: once, and nobody else.
+
+    The socket is `<directory>/<name>-<uuid>.sock` of the host, another one for each container, and is mounted at
+    `container_path`.
+    """
+
+    node: str
+    directory: str
+    name: str
+    container_path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """What one container gets, and what must be done to the host first, in this order.
+    """What one container gets, and what must be done to the host first, in this order (`carry_out` does it).
 
     `required` are paths that must exist then, else the request fails; `open_first` is opened and closed once; `changes`
-    are made by the one executor, and a failed one fails the request.
+    are made by the one executor, and a failed one fails the request; `passes` come last and add mounts to the edits.
     """
 
     edits: ContainerEdits
     changes: tuple[HostChange, ...] = ()
     required: tuple[str, ...] = ()
     open_first: tuple[str, ...] = ()
+    passes: tuple[DescriptorPass, ...] = ()
 
 
 class Driver(Protocol):

@@ -10,6 +10,9 @@ from enum import StrEnum
 from dray.errors import Error, HardwareError, NotFoundError
 from dray.hardware.facts import Problem, problem_of
 from dray.hardware.host_root import Place
+from dray.runtime.files.safefile import told
+
+_OPEN = os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class NodeKind(StrEnum):
@@ -60,6 +63,18 @@ def has_device_node(root: Place, path: str, problems: list[Problem]) -> bool:
         problems.append(problem_of(error, path))
         return False
     return True
+
+
+def open_device_node(root: Place, path: str) -> int:
+    """A descriptor of the node at `path`, links followed below the root only. It may block for as long as its driver likes.
+
+    The kernel loads the module behind a node that is opened. HardwareError where it is no device node but a stand-in.
+    """
+    with root.sweep() as sweep, sweep.open(path) as file:
+        if _kind(sweep, path, file.stat().st_mode) is NodeKind.STAND_IN:
+            raise HardwareError(f"{path} is a plain file that stands for a device node", path=path)
+        with told("open", path):
+            return os.open(file.proc_path, _OPEN)
 
 
 def _kind(root: Place, path: str, mode: int) -> NodeKind:

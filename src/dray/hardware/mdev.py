@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dray.errors import Error, HardwareError, NotFoundError
@@ -81,6 +82,36 @@ def read_mdevs(root: Place) -> Found[Mdev]:
         )
 
 
+def read_mdev_cards(root: Place) -> Mapping[str, str]:
+    """The parent of each instance, by UUID, out of its link alone: known even of one whose directory cannot be read.
+
+    Empty text where not even the link says it. An empty mapping where the instances cannot be listed.
+    """
+    with root.sweep() as sweep:
+        try:
+            names = sweep.names(INSTANCES)
+        except Error as error:
+            problem_of(error, INSTANCES)  # our own lack of descriptors is no answer
+            return {}
+        return {name.lower(): _read_card(sweep, name) for name in names if _UUID.fullmatch(name)}
+
+
+def _read_card(sweep: Sweep, uuid: str) -> str:
+    path = f"{INSTANCES}/{uuid}"
+    try:
+        return _parent_in(sweep.read_link(path))
+    except Error as error:
+        problem_of(error, path)
+        return ""
+
+
+def _parent_in(link: str) -> str:
+    """`0000:06:00.0` out of `../../../devices/pci0000:00/0000:06:00.0/<uuid>`; empty where the link says none."""
+    parts = link.split("/")
+    parent = showable(parts[-2]) if len(parts) > 1 else ""
+    return "" if parent in (".", "..") else parent
+
+
 def _read_parent(sweep: Sweep, directory: SysDirectory, problems: list[Problem]) -> MdevParent:
     types = sweep.read_each(f"{directory.path}/{_TYPES}", _read_type)
     problems += types.problems
@@ -111,9 +142,8 @@ def _read_instance(
     uuid = directory.name
     if not _UUID.fullmatch(uuid):
         raise HardwareError(f"{directory.path} has no UUID for a name", path=directory.path)
-    parts = sweep.read_link(directory.path).split("/")
-    parent = showable(parts[-2]) if len(parts) > 1 else ""
-    if parent in ("", ".", ".."):
+    parent = _parent_in(sweep.read_link(directory.path))
+    if not parent:
         raise HardwareError(f"the link {directory.path} does not say its parent", path=directory.path)
     if parent not in nodes:
         nodes[parent] = _read_parents_node(sweep, parent, problems)

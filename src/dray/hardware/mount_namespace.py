@@ -155,7 +155,7 @@ def _ask(change: HostChange, request: bytes, seconds: float) -> _Answer:
 
 def refuse_behind_another(change: HostChange) -> None:
     """ConflictError while the kernel still holds an earlier child for the same device."""
-    for device in [device for device, process in _left_behind.items() if process.poll() is not None]:
+    for device in [device for device, process in list(_left_behind.items()) if process.poll() is not None]:
         _left_behind.pop(device, None)
     if change.device in _left_behind:
         raise ConflictError(

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 
 from dray.errors import InvariantError, UnavailableError
 
@@ -23,6 +31,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, that nobody asks for
         self._registry = CollectorRegistry()
         self._series: dict[str, tuple[str, str, Callable[[], Iterable[Sample]]]] = {}
 
@@ -83,18 +92,35 @@ def _escape_help(text: str) -> str:
 
 
 @asynccontextmanager
-async def serve_metrics(metrics: Metrics, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[int]:
-    """Serve `/metrics` and `/healthz` over HTTP while entered; gives the port, which port 0 lets the system choose."""
+async def serve_metrics(
+    metrics: Metrics,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    checks: Mapping[str, Callable[[], str]] = MappingProxyType({}),
+) -> AsyncIterator[int]:
+    """Serve `/metrics` and `/healthz` over HTTP while entered; gives the port, which port 0 lets the system choose.
+
+    `checks` are further paths; each says what is wrong, or nothing. `/healthz` among them replaces ours, which is always
+    fine as long as it answers.
+    """
     from aiohttp import web  # heavy, and most processes of a test never serve
 
     async def scrape(_: web.Request) -> web.Response:
         return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
-    async def healthy(_: web.Request) -> web.Response:
-        return web.Response(text="ok\n")
+    def answering(check: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(_: web.Request) -> web.Response:
+            wrong = check()
+            return web.Response(status=503 if wrong else 200, text=f"{wrong or 'ok'}\n")
+
+        return answer
 
     app = web.Application()
-    app.add_routes([web.get("/metrics", scrape), web.get("/healthz", healthy)])
+    app.add_routes([web.get("/metrics", scrape)])
+    app.add_routes(
+        [web.get(path, answering(check)) for path, check in ({"/healthz": str} | dict(checks)).items()]
+    )
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:

@@ -1,17 +1,20 @@
 """The consumer's side: what KubeVirt's virt-launcher makes of a container's environment.
 
 It looks for addresses in one variable a resource and takes one for each device of the VM. Written from its rules and not
-from our own naming, so that the two can be compared.
+from our own naming, so that the two can be compared; `tests/e2e/test_launcher_agrees.py` compares it with KubeVirt's own
+code. Entries that name a DRA claim instead of a resource are not its matter.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dray.errors import InvalidError, NotFoundError
 
 _PCI, _MDEV, _USB = "PCI_RESOURCE", "MDEV_PCI_RESOURCE", "USB_RESOURCE"
+_PCI_ADDRESS = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def take_gpus(devices: Mapping[str, str], environment: Mapping[str, str]) -> lis
 
 def take_host_devices(devices: Mapping[str, str], environment: Mapping[str, str]) -> list[Assigned]:
     """The addresses for a VM's `hostDevices`, name → deviceName; InvalidError unless it is one for each."""
-    return _take(devices, environment, {"pci": _PCI, "mdev": _MDEV, "usb": _USB}, "host-devices")
+    return _take(devices, environment, {"pci": _PCI, "mdev": _MDEV, "usb": _USB}, "HostDevice/s")
 
 
 def _take(
@@ -63,15 +66,30 @@ def _take(
 ) -> list[Assigned]:
     taken: list[Assigned] = []
     for bus, prefix in prefixes.items():
-        pool = AddressPool(prefix, devices.values(), environment)
-        for name, resource in devices.items():
-            try:
-                taken.append(Assigned(name, bus, pool.pop(resource)))
-            except NotFoundError:  # another bus may have it; the number tells in the end
-                continue
+        taken += _take_of_bus(bus, AddressPool(prefix, devices.values(), environment), devices)
     if len(taken) != len(devices):
         raise InvalidError(
-            f"the number of device plugin {what} do not match: {len(devices)} wanted, {len(taken)} found",
+            f"the number of device plugin {what} do not match the number of devices: "
+            f"{len(devices)} wanted, {len(taken)} found",
             field="devices",
         )
     return taken
+
+
+def _take_of_bus(bus: str, pool: AddressPool, devices: Mapping[str, str]) -> Iterable[Assigned]:
+    for name, resource in devices.items():
+        try:
+            address = pool.pop(resource)
+        except NotFoundError:  # another bus may have it; the number tells in the end
+            continue
+        if address:  # an empty one, as in ",1:2", is used up and stands for nothing
+            yield Assigned(name, bus, _checked(name, bus, address))
+
+
+def _checked(name: str, bus: str, address: str) -> str:
+    """An address that the hypervisor's configuration can hold. UUIDs are not looked at."""
+    if bus == "pci" and _PCI_ADDRESS.fullmatch(address) is None:
+        raise InvalidError(f"device {name}: failed to parse pci address {address}", field=name)
+    if bus == "usb" and address.count(":") != 1:
+        raise InvalidError(f"device {name}: bad value {address}: want bus:device", field=name)
+    return address

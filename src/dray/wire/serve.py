@@ -90,7 +90,12 @@ class Server:
         """Begin to accept."""
         await self._hosting.wait()
         loop = asyncio.get_running_loop()
-        self._accepting = await loop.create_unix_server(self._connected, sock=self._listener.socket)
+        try:
+            self._accepting = await loop.create_unix_server(self._connected, sock=self._listener.socket)
+        except BaseException:
+            # Cancelled, it may accept already: a reader that outlives its socket makes the number's next owner deaf.
+            loop.remove_reader(self._listener.socket.fileno())
+            raise
 
     async def drain(self) -> None:
         """Take the socket away, refuse new calls, end the streams, let unary calls finish for a while."""

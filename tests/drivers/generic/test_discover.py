@@ -68,7 +68,7 @@ def test_other_paths_can_be_named(host: Host) -> None:
     assert (device.id, device.resource, device.health) == ("fuse", "example.com/fuse", Health.HEALTHY)
     assert device.share_ids == ("fuse0", "fuse1", "fuse2")
     assert found.looked_at == ("/dev/fuse",)
-    assert found.watch == ("/dev",)
+    assert (found.watch, device.watch) == ((), ("/dev/fuse",))
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,10 @@ def test_a_pattern_is_a_device_for_each_match(host: Host, pattern: str, ids: lis
 
 
 def test_a_pattern_watches_where_matches_appear(host: Host) -> None:
-    found = find(host, GenericDevice("tty", "/dev/serial/*/x"), GenericDevice("kvm", "/dev/kvm"))
-    assert found.watch == ("/dev", "/dev/serial")
+    wanted = (GenericDevice("tty", "/dev/serial/*/x*"), GenericDevice("kvm", "/dev/kvm"))
+    assert find(host, *wanted).watch == ("/dev/serial",)
+    host.char_device("/dev/serial/one/x0", 188, 0)
+    assert find(host, *wanted).watch == ("/dev/serial", "/dev/serial/one")
 
 
 def test_a_link_cannot_lead_out_of_the_root(host: Host, tmp_path: Path) -> None:

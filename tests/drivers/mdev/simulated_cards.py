@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dray.drivers.mdev.situation import View
+from dray.drivers.failures import Failures
+from dray.drivers.mdev.plan import MdevPlan, plan_mdevs
+from dray.drivers.mdev.situation import View, Wishes
 from dray.errors import ConflictError, HardwareError, NotFoundError
 from dray.hardware.change import CreateMdev, HostChange, RemoveMdev
 from dray.hardware.change.executor import Applied
 from dray.hardware.mdev import Mdev, MdevParent, MdevType, selectable_name
 
+NVIDIA = {"nvidia-222": 16, "nvidia-223": 8, "nvidia-224": 4, "nvidia-299": 2}
+INTEL = {"i915-GVTg_V5_4": 2, "i915-GVTg_V5_8": 4}
+NAMES = {"nvidia-222": "GRID T4-1B", "nvidia-223": "GRID T4-2B"}
+FOREIGN = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
+
 
 @dataclass
 class Cards:
-    """`cards`: what each offers when empty. A card makes one type at a time, or with `shared` any mixture that fits."""
+    """`cards`: what each offers when empty. A card makes one type at a time, or with `shared` any mixture that fits.
+
+    Of what is `hidden` a look shows only the card, and not even that where it is `unlinked` too.
+    """
 
     cards: dict[str, Mapping[str, int]]
     names: Mapping[str, str] = field(default_factory=dict)
@@ -24,6 +34,7 @@ class Cards:
     ours: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)
+    unlinked: set[str] = field(default_factory=set)
 
     def available(self, card: str, type_id: str) -> int:
         made = [one.type_id for one in self.mdevs.values() if one.parent == card]
@@ -42,7 +53,10 @@ class Cards:
             for uuid, one in sorted(self.mdevs.items())
             if uuid not in self.hidden
         ]
-        hidden = frozenset(self.hidden & set(self.mdevs))
+        hidden = {
+            uuid: "" if uuid in self.unlinked else self.mdevs[uuid].parent
+            for uuid in sorted(self.hidden & set(self.mdevs))
+        }
         return View(tuple(parents), tuple(mdevs), hidden, frozenset(self.held))
 
     def name(self, type_id: str) -> str:
@@ -58,7 +72,7 @@ class Cards:
     def drop(self, uuid: str) -> None:
         """It goes, whoever made it."""
         del self.mdevs[uuid]
-        for kind in (self.ours, self.held, self.hidden):
+        for kind in (self.ours, self.held, self.hidden, self.unlinked):
             kind.discard(uuid)
 
     def unplug(self, card: str) -> None:
@@ -98,3 +112,35 @@ class Cards:
             on_card = found.setdefault(one.parent, {})
             on_card[one.type_id] = on_card.get(one.type_id, 0) + 1
         return found
+
+
+def wish(*desired: str, external: Sequence[str] = ()) -> Wishes:
+    return Wishes(desired, frozenset(external), seed="machine")
+
+
+class Node:
+    """Cards, and what the agent remembers of them."""
+
+    def __init__(self, cards: Cards) -> None:
+        self.cards = cards
+        self.owned: set[CreateMdev] = set()
+        self.failures = Failures()
+        self.now = 0.0
+
+    def plan(self, wishes: Wishes) -> MdevPlan:
+        return plan_mdevs(self.cards.view(), wishes, self.owned, self.failures, self.now)
+
+    def settle(self, wishes: Wishes, steps: int = 3) -> MdevPlan:
+        """Carry out plans until one is done; nothing fails."""
+        for _ in range(steps):
+            plan = self.plan(wishes)
+            if plan.is_done:
+                return plan
+            for change in (*plan.remove, *plan.create):
+                self.cards.apply(change)
+            self.owned |= set(plan.create)
+        raise AssertionError(f"not done after {steps} steps: {self.plan(wishes)}")
+
+
+def identical(count: int) -> Node:
+    return Node(Cards({f"0000:0{number}:00.0": NVIDIA for number in range(count)}, NAMES))

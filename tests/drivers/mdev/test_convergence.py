@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from dray.drivers.failures import Failures
 from dray.drivers.mdev.ownership import Ownership, carry_out
 from dray.drivers.mdev.plan import MdevPlan, plan_mdevs
-from dray.drivers.mdev.situation import Failures, Wishes
+from dray.drivers.mdev.situation import Wishes
 from dray.errors import HardwareError
 from dray.hardware.change import CreateMdev, HostChange, RemoveMdev
 from dray.hardware.change.executor import Applied
@@ -98,7 +99,7 @@ class Agents(RuleBasedStateMachine):
                 )
             )
 
-    @rule(data=st.data(), what=st.sampled_from(("removes", "holds", "releases", "hides", "shows")))
+    @rule(data=st.data(), what=st.sampled_from(("removes", "holds", "releases", "hides", "unlinks", "shows")))
     @precondition(lambda self: self.cards.mdevs)
     def somebody(self, data: st.DataObject, what: str) -> None:
         uuid = data.draw(st.sampled_from(sorted(self.cards.mdevs)))
@@ -106,8 +107,9 @@ class Agents(RuleBasedStateMachine):
             self.cards.drop(uuid)
         if what in ("holds", "releases"):
             (self.cards.held.add if what == "holds" else self.cards.held.discard)(uuid)
-        if what in ("hides", "shows"):
-            (self.cards.hidden.add if what == "hides" else self.cards.hidden.discard)(uuid)
+        if what in ("hides", "unlinks", "shows"):
+            (self.cards.hidden.discard if what == "shows" else self.cards.hidden.add)(uuid)
+            (self.cards.unlinked.add if what == "unlinks" else self.cards.unlinked.discard)(uuid)
 
     @rule()
     def late_devices_appear(self) -> None:
@@ -167,15 +169,18 @@ class Agents(RuleBasedStateMachine):
         touched = {self.cards.mdevs[change.uuid].parent for change in plan.remove}
         for card in {change.parent for change in plan.create}:
             made = [change for change in plan.create if change.parent == card]
-            unknown = self.cards.hidden - self.cards.ours  # nobody can tell which card they are on
-            present = [
-                one for one in self.cards.mdevs.values() if one.parent == card and one.uuid not in unknown
-            ]
+            present = [one for one in self.cards.mdevs.values() if one.parent == card]
             assert {change.type_id for change in made} | {one.type_id for one in present} == {made[0].type_id}
             assert len(made) <= self.cards.available(card, made[0].type_id)
             assert made[0].type_id in self.wishes.desired and card not in touched
             assert all(one.uuid in self.cards.ours for one in present)
         assert not {change.uuid for change in plan.create} & self.cards.mdevs.keys()
+        assert not plan.create or not self.lurking
+
+    @property
+    def lurking(self) -> set[str]:
+        """Somebody else's devices of which nobody can tell the card."""
+        return self.cards.hidden & self.cards.unlinked - self.cards.ours
 
     @rule(faults=Faults)
     def step(self, faults: list[str]) -> None:
@@ -231,7 +236,7 @@ class Agents(RuleBasedStateMachine):
         for card, present in by_card.items():
             others = [m for m in present if m.uuid not in self.cards.ours or m.uuid in self.cards.hidden]
             types = {m.type_id for m in present}
-            if not others and types <= set(self.wishes.desired) and len(types) < 2:
+            if not others and not self.lurking and types <= set(self.wishes.desired) and len(types) < 2:
                 able = [t for t in types or self.cards.cards[card] if t in self.wishes.desired]
                 assert all(self.cards.available(card, t) == 0 for t in able), (card, present)
             ours = {m.type_id for m in present if m.uuid in self.cards.ours}

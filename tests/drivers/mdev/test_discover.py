@@ -112,3 +112,11 @@ def test_a_host_without_mediated_devices_is_quiet(host: Host) -> None:
 def test_a_selector_names_a_type() -> None:
     with pytest.raises(InvalidError, match="x/y"):
         MdevSelector("x/y", "")
+
+
+def test_an_instance_in_the_group_of_a_pci_function_is_not_handed_out(host: Host, parent: MdevParent) -> None:
+    """No kernel does that. Should one, the node would be handed out by two kinds."""
+    parent.create("nvidia-222", UUID.format(1), iommu_group=3)
+    (device,) = find(host, MdevSelector("x/y", "GRID T4-1Q")).devices
+    assert device.health is Health.UNHEALTHY
+    assert "shares IOMMU group 3 with 0000:06:00.0" in device.reason

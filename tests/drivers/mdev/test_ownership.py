@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from dray.drivers.failures import Failures
 from dray.drivers.mdev.ownership import CarriedOut, Ownership, carry_out
 from dray.drivers.mdev.plan import MdevPlan, plan_mdevs
-from dray.drivers.mdev.situation import Failures, View, Wishes
+from dray.drivers.mdev.situation import View, Wishes
 from dray.errors import ConflictError
 from dray.hardware.change import CreateMdev, HostChange, RemoveMdev
 from dray.hardware.change.access import Limits
 from dray.hardware.change.executor import Applied, Executor
 from dray.hardware.host_root import HostRoot
-from dray.hardware.mdev import read_mdev_parents, read_mdevs
+from dray.hardware.mdev import read_mdev_cards, read_mdev_parents, read_mdevs
 from dray.runtime.clock import FakeClock
 from dray.testing.host import Host, MdevParent, MdevType
 from tests.drivers.mdev.simulated_cards import Cards
@@ -257,11 +258,11 @@ def parents(host: Host) -> list[MdevParent]:
 
 def _view(root: Path) -> View:
     place = HostRoot(root)
-    return View.of(read_mdev_parents(place), read_mdevs(place))
+    return View.of(read_mdev_parents(place), read_mdevs(place), read_mdev_cards(place))
 
 
 def _reconcile(
-    root: Path,
+    host: Host,
     ownership: Ownership,
     wishes: Wishes,
     failures: Failures,
@@ -269,17 +270,23 @@ def _reconcile(
     effect: float = 5,
     now: float = 0.0,
 ) -> tuple[MdevPlan, Failures]:
-    """Until a plan is done."""
-    executor = Executor(
-        root, lambda entry: None, limits=Limits(effect=effect, node=5, process=20), isolate=False
-    )
+    """Until a plan is done. As with a kernel, all counts are right when a write returns."""
+    limits = Limits(effect=effect, node=5, process=20)
+    executor = Executor(host.root, lambda entry: None, limits=limits, isolate=False)
+
+    def apply(change: HostChange) -> Applied:
+        try:
+            return executor.apply(change)
+        finally:
+            host.settle()
+
     for _ in range(5):
-        view = _view(root)
+        view = _view(host.root)
         assert ownership.see(view) == ""
         plan = plan_mdevs(view, wishes, ownership.owned, failures, now)
         if plan.is_done:
             return plan, failures
-        failures = carry_out(plan, executor.apply, ownership, failures, FakeClock()).failures
+        failures = carry_out(plan, apply, ownership, failures, FakeClock()).failures
     raise AssertionError(f"not done: {plan}")
 
 
@@ -291,14 +298,14 @@ def test_on_a_host_types_come_and_go(host: Host, parents: list[MdevParent], file
     mtty = host.mdev_parent("mtty", {"mtty-1": MdevType(4)})
     mtty.create("mtty-1", THEIRS)
     with Ownership(file) as ownership:
-        plan, _ = _reconcile(host.root, ownership, Wishes(("GRID T4-2B", "nvidia-222", "mtty-1")), Failures())
+        plan, _ = _reconcile(host, ownership, Wishes(("GRID T4-2B", "nvidia-222", "mtty-1")), Failures())
         host.settle()
         assert _types(parents) == [["nvidia-223"] * 2, ["nvidia-222"] * 3]
         before = [dict.fromkeys(parent.mdevs) for parent in parents]
-        _reconcile(host.root, ownership, Wishes(("nvidia-223",)), Failures())
+        _reconcile(host, ownership, Wishes(("nvidia-223",)), Failures())
         host.settle()
         assert _types(parents) == [["nvidia-223"] * 2] * 2 and dict.fromkeys(parents[0].mdevs) == before[0]
-        _reconcile(host.root, ownership, Wishes(), Failures())
+        _reconcile(host, ownership, Wishes(), Failures())
         host.settle()
         assert _types(parents) == [[], []] and list(mtty.mdevs) == [THEIRS]
     assert len(plan.problems) == 1 and "somebody else made it" in plan.problems[0].message
@@ -309,12 +316,12 @@ def test_on_a_host_a_driver_that_fails_is_left_in_peace(
 ) -> None:
     host.ignore_writes("*/0000:05:00.0/*/create")
     with Ownership(file) as ownership:
-        plan, failures = _reconcile(host.root, ownership, Wishes(("nvidia-223",)), Failures(), effect=0.2)
+        plan, failures = _reconcile(host, ownership, Wishes(("nvidia-223",)), Failures(), effect=0.2)
         host.settle()
         assert _types(parents) == [[], ["nvidia-223"] * 2] and plan.next_try == 2.0
         assert "no device appeared" in plan.problems[0].message
         assert len([write for write in host.writes if "0000:05:00.0" in write.path]) == 1  # it did not spin
-        _reconcile(host.root, ownership, Wishes(("nvidia-223",)), failures, now=2.0)
+        _reconcile(host, ownership, Wishes(("nvidia-223",)), failures, now=2.0)
         host.settle()
         assert _types(parents) == [["nvidia-223"] * 2] * 2
         assert len(ownership.owned) == 4
@@ -325,7 +332,8 @@ import os, signal, sys
 from pathlib import Path
 from dray.drivers.mdev.ownership import Ownership, carry_out
 from dray.drivers.mdev.plan import plan_mdevs
-from dray.drivers.mdev.situation import Failures, View, Wishes
+from dray.drivers.failures import Failures
+from dray.drivers.mdev.situation import View, Wishes
 from dray.hardware.change.executor import Executor, Outcome
 from dray.hardware.host_root import HostRoot
 from dray.hardware.mdev import read_mdev_parents, read_mdevs
@@ -343,7 +351,7 @@ executor = Executor(root, audit, isolate=False)
 with Ownership(file, "boot") as ownership:
     for _ in range(3):
         place = HostRoot(root)
-        view = View.of(read_mdev_parents(place), read_mdevs(place))
+        view = View.of(read_mdev_parents(place), read_mdevs(place), {})
         ownership.see(view)
         plan = plan_mdevs(view, Wishes(tuple(desired)), ownership.owned, Failures(), 0.0)
         carry_out(plan, executor.apply, ownership, Failures(), SystemClock())
@@ -372,13 +380,13 @@ def test_a_kill_leaves_nothing_that_is_not_known_as_ours(
     assert made == reports // 2
     with Ownership(file, "boot") as ownership:
         assert {one.uuid for one in ownership.owned} >= {uuid for parent in parents for uuid in parent.mdevs}
-        _reconcile(host.root, ownership, Wishes(("nvidia-223", "nvidia-222")), Failures())
+        _reconcile(host, ownership, Wishes(("nvidia-223", "nvidia-222")), Failures())
         host.settle()
         assert _types(parents) == [["nvidia-223"] * 2, ["nvidia-222"] * 3]
     _run_and_die(host.root, file, "", reports)  # the same, while removing
     host.settle()
     with Ownership(file, "boot") as ownership:
-        _reconcile(host.root, ownership, Wishes(), Failures())
+        _reconcile(host, ownership, Wishes(), Failures())
         host.settle()
         assert _types(parents) == [[], []] and list(mtty.mdevs) == [THEIRS]
         assert not any(one.uuid in parent.mdevs for one in ownership.owned for parent in parents)

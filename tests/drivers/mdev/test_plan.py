@@ -1,53 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from dray.drivers.failures import Failures
 from dray.drivers.mdev.plan import MOST_PER_CARD, MdevPlan, Why, plan_mdevs, uuids
-from dray.drivers.mdev.situation import Failures, View, Wishes
+from dray.drivers.mdev.situation import View
 from dray.hardware.change import CreateMdev, RemoveMdev
 from dray.hardware.mdev import MdevParent, MdevType
-from tests.drivers.mdev.simulated_cards import Cards
-
-NVIDIA = {"nvidia-222": 16, "nvidia-223": 8, "nvidia-224": 4, "nvidia-299": 2}
-INTEL = {"i915-GVTg_V5_4": 2, "i915-GVTg_V5_8": 4}
-NAMES = {"nvidia-222": "GRID T4-1B", "nvidia-223": "GRID T4-2B"}
-FOREIGN = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
-
-
-def wish(*desired: str, external: Sequence[str] = ()) -> Wishes:
-    return Wishes(desired, frozenset(external), seed="machine")
-
-
-class Node:
-    """Cards, and what the agent remembers of them."""
-
-    def __init__(self, cards: Cards) -> None:
-        self.cards = cards
-        self.owned: set[CreateMdev] = set()
-        self.failures = Failures()
-        self.now = 0.0
-
-    def plan(self, wishes: Wishes) -> MdevPlan:
-        return plan_mdevs(self.cards.view(), wishes, self.owned, self.failures, self.now)
-
-    def settle(self, wishes: Wishes, steps: int = 3) -> MdevPlan:
-        """Carry out plans until one is done; nothing fails."""
-        for _ in range(steps):
-            plan = self.plan(wishes)
-            if plan.is_done:
-                return plan
-            for change in (*plan.remove, *plan.create):
-                self.cards.apply(change)
-            self.owned |= set(plan.create)
-        raise AssertionError(f"not done after {steps} steps: {self.plan(wishes)}")
-
-
-def identical(count: int) -> Node:
-    return Node(Cards({f"0000:0{number}:00.0": NVIDIA for number in range(count)}, NAMES))
-
+from tests.drivers.mdev.simulated_cards import FOREIGN, INTEL, NAMES, NVIDIA, Cards, Node, identical, wish
 
 # The scenarios that KubeVirt's own tests name.
 

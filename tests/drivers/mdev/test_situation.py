@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from dray.drivers.mdev.situation import Failures, NodeTypes, View, desired_types, is_managed
-from dray.hardware.change import CreateMdev, RemoveMdev
+from dray.drivers.mdev.situation import NodeTypes, View, desired_types, is_managed
 from dray.hardware.host_root import HostRoot
-from dray.hardware.mdev import read_mdev_parents, read_mdevs
+from dray.hardware.mdev import read_mdev_cards, read_mdev_parents, read_mdevs
 from dray.testing.host import Host, MdevType
 
 ONE = "83b8f4f2-509f-382f-3c1e-e6bfe0fa1001"
@@ -55,30 +54,9 @@ def test_who_switches_the_handling_off(enabled: bool | None, gate: bool, managed
     assert is_managed(enabled, gate) is managed
 
 
-def test_failures_wait_twice_as_long_each_time_up_to_five_minutes() -> None:
-    failures, now, waits = Failures(), 100.0, []
-    for number in range(10):
-        change = CreateMdev("card", "type", f"{ONE[:-1]}{number}")  # the UUID does not matter
-        failures = failures.after(change, "no", now)
-        failure = failures.waiting(("card", "type"), now)
-        assert failure is not None and failure.tries == number + 1
-        waits.append(failure.retry_at - now)
-        now = failure.retry_at
-        assert failures.waiting(("card", "type"), now) is None
-    assert waits == [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert not failures.without(change).by_key
-
-
-def test_failures_of_a_card_say_nothing_about_others() -> None:
-    failures = Failures().after(CreateMdev("card", "type", ONE), "no", 0).after(RemoveMdev(ONE), "busy", 0)
-    assert failures.waiting(("card", "other"), 1) is failures.waiting(("other", "type"), 1) is None
-    assert failures.waiting((TWO,), 1) is None and failures.waiting((ONE,), 1) is not None
-    assert set(failures.without(RemoveMdev(ONE)).by_key) == {("card", "type")}
-
-
 def _view(host: Host) -> View:
     root = HostRoot(host.root)
-    return View.of(read_mdev_parents(root), read_mdevs(root), frozenset({TWO}))
+    return View.of(read_mdev_parents(root), read_mdevs(root), read_mdev_cards(root), frozenset({TWO}))
 
 
 def test_a_view_knows_that_unreadable_instances_are_there(tmp_path: Path) -> None:
@@ -88,7 +66,18 @@ def test_a_view_knows_that_unreadable_instances_are_there(tmp_path: Path) -> Non
     host.vanish(card.create("mtty-1", TWO).path / "mdev_type")
     view = _view(host)
     assert [mdev.uuid for mdev in view.mdevs] == [ONE]
-    assert view.hidden == view.held == {TWO} and view.present == {ONE, TWO} and not view.blind
+    assert view.hidden == {TWO: "mtty"} and view.held == {TWO}
+    assert view.present == {ONE, TWO} and not view.blind
+
+
+def test_a_view_says_where_it_does_not_even_know_the_card(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    card = host.mdev_parent("mtty", {"mtty-1": MdevType(3)})
+    card.create("mtty-1", ONE)
+    card.create("mtty-1", TWO)
+    host.link(f"/sys/bus/mdev/devices/{ONE}", ONE)
+    host.unreadable(f"/sys/bus/mdev/devices/{TWO}")
+    assert _view(host).hidden == {ONE: "", TWO: ""}
 
 
 def test_a_view_without_any_parents_is_empty_and_not_blind(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def _vgpu(**fields: Any) -> dict[str, Any]:
         {"select": [{"resourceName": "a.com/x", "usbPort": f"1-{port}"} for port in (1, 2)]},
         _vgpu(address=ADDRESS, profile=1414),
         _vgpu(pciVendorSelector="10DE:2330", profile="NVIDIA H200X-1-18C"),
+        {"sim": {"devices": [{"name": "gpu"}], "faults": [{"device": "gpu-0"}]}},
     ],
     ids=str,
 )
@@ -95,6 +96,9 @@ def test_good(document: dict[str, Any]) -> None:
         ({"select": _select(usbPort="1-1")["select"] * 2}, "select[1].usbPort", Reason.DUPLICATE),
         ({"select": _select(usbSerial="1-1")["select"] * 2}, "select[1].usbSerial", Reason.DUPLICATE),
         ({"select": _select(pciAddress=ADDRESS)["select"] * 2}, "select[1].pciAddress", Reason.DUPLICATE),
+        ({"sim": {"devices": [{"name": "gpu", "count": 0}]}}, "sim.devices[0].count", Reason.INVALID),
+        ({"domain": "x y", "sim": {"devices": [{"name": "gpu"}]}}, "domain", Reason.INVALID),
+        ({"domain": "kubernetes.io", "sim": {"devices": [{"name": "gpu"}]}}, "sim.devices[0].resourceName", Reason.INVALID),
         (_vgpu(profile=1), "vgpuProfiles[0]", Reason.REQUIRED),
         (_vgpu(address=ADDRESS, pciVendorSelector="10de:2330", profile=1), "vgpuProfiles[0]", Reason.FORBIDDEN),
         (_vgpu(address="x", profile=1), "vgpuProfiles[0].address", Reason.INVALID),

@@ -32,6 +32,8 @@ A, B = "10de:000a", "10de:000b"
 SELECT = {"select": [{"pciAddress": "0000:05:00.0", "resourceName": "a.com/x"}]}
 SELECT_USB = {"select": [{"usbPort": "1-1", "resourceName": "a.com/x"}]}
 GENERIC = {"generic": [{"name": "x", "path": "/dev/x", "resourceName": "a.com/x"}]}
+SIM = {"sim": {"devices": [{"name": name, "resourceName": "a.com/x"} for name in ("gpu", "nic")]}}
+SIM_BY_NAME = {"domain": "a.com", "sim": {"devices": [{"name": "x"}]}}
 
 CASES: list[tuple[dict[str, Any], dict[str, Any], Role, list[str]]] = [
     # one selector, two resources
@@ -56,6 +58,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], Role, list[str]]] = [
     (_permit(usb=[_usb("a.com/x")]), SELECT, Role.REPLACE, ["dray.select[0].resourceName"]),
     (_permit(pci=[_pci(A, "a.com/x")]), GENERIC, Role.REPLACE, ["dray.generic[0].resourceName"]),
     (_permit(), {**GENERIC, **SELECT}, Role.REPLACE, ["dray.select[0].resourceName"]),
+    (_permit(), SIM, Role.REPLACE, []),
+    (_permit(pci=[_pci(A, "a.com/x")]), SIM, Role.REPLACE, ["dray.sim.devices[0].resourceName", "dray.sim.devices[1].resourceName"]),
+    (_permit(pci=[_pci(A, "a.com/sim-x")]), SIM_BY_NAME, Role.REPLACE, ["dray.sim.devices[0].resourceName"]),
     # one resource, two owners
     (_permit(pci=[_pci(A, "a.com/x"), _pci(B, "a.com/x", True)]), {}, Role.REPLACE, ["pciHostDevices[1].resourceName"]),
     (_permit(pci=[_pci(A, "a.com/x", True), _pci(B, "a.com/x")]), {}, Role.REPLACE, ["pciHostDevices[1].resourceName"]),

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from dray.api.codec import dump_yaml
 from dray.api.field_errors import FieldError, Reason
+from dray.drivers.sim import sim_drivers
 from dray.errors import InvalidError
 from dray.processes.agent_config import AgentConfig, Role, load_agent_config, served
+from dray.runtime.clock import FakeClock
 from tests.campaign import campaign
 
 FILE = """
@@ -21,7 +23,7 @@ permittedHostDevices:
 network: {defaultNetworkInterface: masquerade}
 dray:
   nodeLabels: {gpu: t4}
-  sim: {gpus: 8}
+  sim: {devices: [{name: gpu, count: 8}]}
 """
 
 OBJECT = """
@@ -57,7 +59,7 @@ def test_a_file() -> None:
     assert config.source == "agent.yaml"
     assert config.role is Role.REPLACE
     assert config.additions.node_labels == {"gpu": "t4"}
-    assert config.additions.sim == {"gpus": 8}
+    assert [entry.ids[-1] for entry in config.additions.sim.devices] == ["gpu-7"]
     assert config.additions.domain == "dray.internal"
     assert config.configuration.permitted_host_devices is not None
     assert config.notes == ()
@@ -132,6 +134,15 @@ def test_what_is_no_configuration_at_all(text: str | bytes, message: str) -> Non
         ("virtualMachineInstancesPerNode: many", "virtualMachineInstancesPerNode", "expected `int"),
         ("permittedHostDevices: {usb: [{resourceName: a.b/c, selectors: [{vendor: 1050, product: '1'}]}]}", "permittedHostDevices.usb[0].selectors[0].vendor", "put it in quotes"),
         ("dray: {nodeLabels: {a.b/c: 1}}", "dray.nodeLabels[a.b/c]", "put it in quotes"),
+        ("dray: {sim: {device: []}}", "dray.sim.device", 'did you mean "devices"?'),
+        ("dray: {sim: {devices: [{name: gpu, size: 1}]}}", "dray.sim.devices[0].size", "known are attributes, count, name, node"),
+        ("dray: {sim: {devices: [{name: gpu, preStart: {action: reset, second: 1}}]}}", "dray.sim.devices[0].preStart.second", 'did you mean "seconds"?'),
+        ("dray: {sim: {devices: [{name: gpu, preStart: reset}]}}", "dray.sim.devices[0].preStart", "expected `object | null`"),
+        ("dray: {sim: {devices: [{name: gpu, attributes: {speed: 1.5}}]}}", "dray.sim.devices[0].attributes[speed]", "expected"),
+        ("dray: {sim: {devices: [{name: gpu}], faults: [{device: gpu-1}]}}", "dray.sim.faults[0].device", "the ids are gpu-0 to gpu-0"),
+        ("dray: {sim: {devices: [{name: gpu}], faults: [{device: gpu-0, afterSeconds: soon}]}}", "dray.sim.faults[0].afterSeconds", "expected `float"),
+        ("dray: {sim: {devices: [{name: gpu}], faults: [{device: gpu-0, afterSeconds: 1e300}]}}", "dray.sim.faults[0].afterSeconds", "must be between 0 and 1000000000 seconds"),
+        ("dray: {sim: 8}", "dray.sim", "expected `object`"),
         ("dray: {role: besides}", "dray.role", '"replace", "beside-kubevirt"'),
     ],
 )  # fmt: skip
@@ -144,6 +155,38 @@ def test_one_fault(text: str, field: str, message: str) -> None:
 
 def test_unknown_fields_of_kubevirt_below_the_top_are_left_alone() -> None:
     load_agent_config("developerConfiguration: {useEmulation: true}\nnetwork: {x: 1}", "x")
+
+
+SIM_BAD = """\
+dray:
+  domain: example.com
+  sim:
+    devices:
+    - name: gpu
+      shape: tpu
+    - name: nic
+      count: 0
+      preStart:
+        action: explode
+        secnds: 3
+    faults:
+    - device: gpu-0
+      forSeconds: 1
+      everySeconds: 1
+"""
+
+
+def test_faults_of_simulated_devices_have_their_lines() -> None:
+    error = _refused(SIM_BAD)
+    for place in (
+        "agent.yaml:5: dray.sim.devices[0].shape: Unsupported value",
+        "agent.yaml:7: dray.sim.devices[1].count: Invalid value",
+        "agent.yaml:10: dray.sim.devices[1].preStart.action: Unsupported value",
+        "agent.yaml:10: dray.sim.devices[1].preStart.secnds: unknown field",
+        "agent.yaml:13: dray.sim.faults[0].everySeconds: Invalid value",
+    ):
+        assert place in str(error)
+    assert len(error.causes) == 5
 
 
 BAD = """\
@@ -209,7 +252,7 @@ VOCABULARY = """apiVersion kind spec configuration dray permittedHostDevices pci
     select vgpuProfiles sim nodeLabels name path glob count preOpen pciAddress usbPort usbSerial address profile
     mediatedDevicesConfiguration mediatedDeviceTypes mediatedDevicesTypes nodeMediatedDeviceTypes nodeSelector enabled
     virtualMachineInstancesPerNode developerConfiguration featureGates hypervisors confidentialCompute tdx
-    attestation qgsSocketPath KubeVirt kubevirt.io/v1 replace beside-kubevirt 10de:1eb8 0000:05:00.0 1-2.3 a.b/c
+    attestation qgsSocketPath devices shape shares attributes preStart action reset faults device gpu-0 gpu KubeVirt kubevirt.io/v1 replace beside-kubevirt 10de:1eb8 0000:05:00.0 1-2.3 a.b/c
     /dev/fuse /dev/tty* 46f4 [0] a.b ] kvm"""
 WORDS = st.sampled_from(VOCABULARY.split())
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS | st.text(max_size=8)
@@ -233,6 +276,33 @@ USB = st.fixed_dictionaries(
     {"selectors": st.lists(st.fixed_dictionaries({"vendor": WORDS, "product": LEAVES}), max_size=2) | VALUES},
     optional={"resourceName": NAMES, "externalResourceProvider": st.booleans()},
 )
+SIM = st.fixed_dictionaries(
+    {},
+    optional={
+        "devices": st.lists(
+            st.fixed_dictionaries(
+                {"name": st.sampled_from(["gpu", "nic"]) | LEAVES},
+                optional={
+                    "count": st.integers(0, 3) | LEAVES,
+                    "shares": st.integers(0, 3) | LEAVES,
+                    "numaNodes": st.integers(0, 4),
+                    "pcieRoots": st.integers(0, 4) | LEAVES,
+                    "resourceName": NAMES,
+                    "attributes": VALUES,
+                    "preStart": st.fixed_dictionaries({"action": WORDS, "seconds": LEAVES}) | VALUES,
+                },
+            ),
+            max_size=3,
+        ),
+        "faults": st.lists(
+            st.fixed_dictionaries(
+                {"device": st.sampled_from(["gpu-0", "nic-1"])},
+                optional={"afterSeconds": LEAVES, "forSeconds": LEAVES, "whileFile": WORDS, "gone": LEAVES},
+            ),
+            max_size=2,
+        ),
+    },
+)
 ADDED = st.fixed_dictionaries(
     {},
     optional={
@@ -243,6 +313,7 @@ ADDED = st.fixed_dictionaries(
             max_size=3,
         ),
         "vgpuProfiles": VALUES,
+        "sim": SIM | VALUES,
         "nodeLabels": VALUES,
         "unit": LEAVES,
     },
@@ -284,8 +355,10 @@ def test_random_documents(document: Any, wrapped: bool) -> None:
     result = served(config)
     kinds = (result.generic, result.sockets, result.pci, result.mdevs, result.usb)
     resources = [name for rules in kinds for name in {rule.resource for rule in rules}]
+    resources += {entry.resource_name for entry in result.sim.devices}
     assert len(resources) == len(set(resources))
     assert result == served(load_agent_config(text, "f"))
+    sim_drivers(result.sim, FakeClock())  # takes what was let through
     selectors = [rule.selector for rule in result.pci if rule.selector]
     assert len(selectors) == len(set(selectors))
 

@@ -46,10 +46,13 @@ def test_steps() -> None:
 
 
 def test_unknown_fields_at_any_depth() -> None:
-    raw = {"sim": {"anything": 1}, "generic": [{"nam": 1}, 5], "select": {"x": 1}, "xyz": 1}
+    sim = {"anything": 1, "devices": [{"preStart": {"when": 1}, "attributes": {"any": 1}}, {"preStart": 5}]}
+    raw = {"sim": sim, "generic": [{"nam": 1}, 5], "select": {"x": 1}, "xyz": 1}
     assert [fault.field for fault in unknown_fields(raw, Additions, Path("dray"))] == [
         "dray.xyz",
         "dray.generic[0].nam",
+        "dray.sim.anything",
+        "dray.sim.devices[0].preStart.when",
     ]
     assert unknown_fields([], Additions, Path()) == []
 

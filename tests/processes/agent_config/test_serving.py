@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from dray.drivers.sim.config import SimConfig, SimDevices, SimFault
 from dray.processes.agent_config import (
     GenericRule,
     MdevRule,
@@ -48,6 +49,11 @@ dray:
   vgpuProfiles:
   - {pciVendorSelector: "10DE:2330", profile: "1414"}
   - {address: "0000:AF:00.4", profile: NVIDIA H200X-1-18C}
+  sim:
+    devices:
+    - {name: gpu, count: 2}
+    - {name: nic, shape: nic, resourceName: a.com/nic}
+    faults: [{device: gpu-1}]
 """
 KUBEVIRT = "devices.kubevirt.io/"
 ADDED = (
@@ -56,6 +62,14 @@ ADDED = (
 )
 SELECTED_USB = (UsbRule("a.com/key", port="1-2.3", serial="0001"), UsbRule("a.com/key", serial="0001"))
 PROFILES = (VgpuRule("NVIDIA H200X-1-18C", address="0000:af:00.4"), VgpuRule(1414, "10de:2330"))
+
+SIM = SimConfig(
+    devices=(
+        SimDevices(name="gpu", count=2, resource_name="dray.internal/sim-gpu"),
+        SimDevices(name="nic", shape="nic", resource_name="a.com/nic"),
+    ),
+    faults=(SimFault(device="gpu-1"),),
+)
 
 
 def test_replace_serves_what_virt_handler_would_and_ours() -> None:
@@ -86,6 +100,7 @@ def test_replace_serves_what_virt_handler_would_and_ours() -> None:
         unit=Unit.FUNCTION,
         mdev_types=MdevTypes(managed=True, desired=("nvidia-223",), external=("GRID_T4-2Q",)),
         vgpu_profiles=PROFILES,
+        sim=SIM,
     )
 
 
@@ -98,6 +113,7 @@ def test_beside_kubevirt_serves_what_it_leaves_to_others_and_ours() -> None:
         unit=Unit.FUNCTION,
         mdev_types=MdevTypes(managed=False),
         vgpu_profiles=PROFILES,
+        sim=SIM,
     )
 
 
@@ -107,6 +123,12 @@ def test_an_empty_file_serves_the_permanent_devices() -> None:
     assert {rule.count for rule in result.generic} == {1000}
     assert result.mdev_types == MdevTypes(managed=True)
     assert result.unit is Unit.IOMMU_GROUP
+
+
+def test_simulated_resources_are_among_the_resources() -> None:
+    resources = served(load_agent_config(ALL, "x")).resources
+    assert {"dray.internal/sim-gpu", "a.com/nic", "a.com/t4"} <= set(resources)
+    assert list(resources) == sorted(resources)
 
 
 def test_an_empty_object_serves_nothing() -> None:

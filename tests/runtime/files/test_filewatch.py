@@ -224,6 +224,25 @@ async def test_a_link_among_the_parents_is_followed_and_watched(tmp_path: Path) 
         assert await entry(watch, path) is not None
 
 
+async def test_below_another_root_no_link_leads_out(tmp_path: Path) -> None:
+    """As with a host's root under /proc/1/root, whose /var/run is a link to /run."""
+    root = tmp_path / "host"
+    (root / "run" / "kubelet").mkdir(parents=True)
+    (root / "var").mkdir()
+    (root / "var" / "run").symlink_to("/run")
+    (root / "up").symlink_to("../../../run")
+    (tmp_path / "run").mkdir()
+    paths = [Path("/var/run/kubelet/x"), Path("/up/kubelet/x")]
+    async with FileWatch(paths, directories=[Path("/var/run/kubelet")], root=root) as watch:
+        assert list(watch.snapshot.paths.values()) == [None, None]
+        (root / "run" / "kubelet" / "x").touch()
+        seen = await changed(watch)
+        assert all(seen.paths[path] is not None for path in paths)
+        assert list(seen.directories[Path("/var/run/kubelet")] or {}) == ["x"]
+        (tmp_path / "run" / "kubelet").mkdir()
+        await assert_silent(watch)
+
+
 async def test_links_in_a_circle_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

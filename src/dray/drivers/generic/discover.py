@@ -23,20 +23,15 @@ def discover(config: GenericConfig, root: Place) -> Discovery:
     """All devices by name; one that is not there is unhealthy, and the others are not disturbed by it."""
     devices: list[Device] = []
     problems: list[Problem] = []
+    listed: set[str] = set()
     entries = sorted(config.devices, key=lambda entry: entry.name)
     with root.sweep() as sweep:
         permissions = read_cgroup_version(sweep).device_permissions
         for entry in entries:
-            paths = _paths(sweep, entry, problems)
+            paths = _paths(sweep, entry, listed, problems) if entry.is_pattern else [entry.path]
             devices += [_look(sweep, entry, path, permissions, problems) for path in paths]
     places = tuple(sorted(entry.path for entry in entries))
-    return Discovery(tuple(devices), tuple(problems), places, _directories(entries))
-
-
-def _directories(entries: list[GenericDevice]) -> tuple[str, ...]:
-    """Where the nodes lie; of a pattern the last directory without a sign."""
-    fixed = (_fixed(entry.path) if entry.is_pattern else entry.path.rpartition("/")[0] for entry in entries)
-    return tuple(sorted({path or "/" for path in fixed}))
+    return Discovery(tuple(devices), tuple(problems), places, tuple(sorted(listed)))
 
 
 def _fixed(pattern: str) -> str:
@@ -94,13 +89,12 @@ def _attributes(node: DeviceNode) -> dict[str, str | int | bool]:
     return attributes
 
 
-def _paths(sweep: Sweep, entry: GenericDevice, problems: list[Problem]) -> list[str]:
-    """The path itself, or all that match it now, sorted."""
-    if not entry.is_pattern:
-        return [entry.path]
+def _paths(sweep: Sweep, entry: GenericDevice, listed: set[str], problems: list[Problem]) -> list[str]:
+    """All that match now, sorted. `listed` gets the directories in which a new name may be a new match."""
     found = [""]
     for part in entry.path.strip("/").split("/"):
         if any(sign in part for sign in "*?["):
+            listed.update(path or "/" for path in found)
             found = [f"{path}/{name}" for path in found for name in _matches(sweep, path, part, problems)]
         else:
             found = [f"{path}/{part}" for path in found]

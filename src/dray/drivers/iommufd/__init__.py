@@ -1,7 +1,4 @@
-"""/dev/iommu, the kernel's newer way to VFIO. What is not done yet: passing an opened /dev/iommu over a socket.
-
-Without that socket virt-launcher lets QEMU open the node itself.
-"""
+"""/dev/iommu, the kernel's newer way to VFIO. A container gets the node, and an opened one over a socket (`passing.py`)."""
 
 from __future__ import annotations
 
@@ -27,5 +24,5 @@ class IommufdDriver:
         return discover(self.config, root)
 
     def prepare(self, resource: str, devices: Sequence[Device]) -> Prepared:
-        """The node."""
+        """The node, and a descriptor of it."""
         return prepare(devices)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dray.drivers.contract import Device, Discovery, Problem
 from dray.drivers.health import health_for
 from dray.drivers.mdev.config import MdevConfig
@@ -21,24 +23,25 @@ def discover(config: MdevConfig, root: Place) -> Discovery:
         if not found.items:
             return Discovery((), found.problems, (INSTANCES,), _WATCH)
         vfio = read_vfio(sweep)
-        roots = {function.address: function.pcie_root for function in read_pci(sweep).items}
+        functions = read_pci(sweep).items
+    roots = {function.address: function.pcie_root for function in functions}
+    whole = {function.iommu_group: function.address for function in functions}
     problems = [*found.problems, *vfio.problems]
     devices: dict[str, Device] = {}
     for mdev in sorted(found.items, key=lambda mdev: (mdev.iommu_group or 0, mdev.uuid)):
         resource = config.resource_of(mdev)
         if not resource and not config.everything:
             continue
-        device = _device(mdev, resource, vfio, roots.get(mdev.parent))
+        device = _device(mdev, resource, _why_unhealthy(mdev, vfio, whole), roots.get(mdev.parent))
         first = devices.setdefault(device.id, device)
         if first is not device:
             problems.append(Problem(f"{INSTANCES}/{mdev.uuid}", _shared(device, first)))
     return Discovery(tuple(devices.values()), tuple(problems), (INSTANCES,), _WATCH)
 
 
-def _device(mdev: Mdev, resource: str, vfio: Vfio, pcie_root: str | None) -> Device:
+def _device(mdev: Mdev, resource: str, reason: str, pcie_root: str | None) -> Device:
     group = mdev.iommu_group
     nodes = () if group is None else (group_path(group),)
-    reason = _why_unhealthy(mdev, vfio)
     return Device(
         id=mdev.uuid if group is None else str(group),
         kind=KIND,
@@ -61,9 +64,12 @@ def _device(mdev: Mdev, resource: str, vfio: Vfio, pcie_root: str | None) -> Dev
     )
 
 
-def _why_unhealthy(mdev: Mdev, vfio: Vfio) -> str:
+def _why_unhealthy(mdev: Mdev, vfio: Vfio, whole: Mapping[int | None, str]) -> str:
+    """`whole` are PCI functions by group. The kernel keeps the groups apart; should it not, the group has one owner: PCI."""
     if mdev.iommu_group is None:
         return f"{mdev.uuid} is in no IOMMU group: bind it to its vfio driver"
+    if mdev.iommu_group in whole:
+        return f"{mdev.uuid} shares IOMMU group {mdev.iommu_group} with {whole[mdev.iommu_group]}, a PCI function"
     if mdev.iommu_group not in vfio.groups:
         return f"{group_path(mdev.iommu_group)} does not exist"
     return ""

@@ -7,17 +7,17 @@ lost or damaged: it is then used as it is, and never removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from dray.drivers.failures import Apply, Attempts, Failures
 from dray.drivers.mdev.plan import MdevPlan
-from dray.drivers.mdev.situation import Failures, View
+from dray.drivers.mdev.situation import View
 from dray.errors import Error, InvariantError
 from dray.hardware.change import CreateMdev, RemoveMdev
-from dray.hardware.change.executor import Applied
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint
 from dray.runtime.files.checkpoint_format import Format
@@ -124,7 +124,7 @@ class Ownership:
             return ""
         found = {(mdev.parent, mdev.type_id, mdev.uuid) for mdev in view.mdevs}
         here = {one for one in self.owned if (one.parent, one.type_id, one.uuid) in found}
-        return self.record(made=here, removed={one.uuid for one in self._made - here} - view.hidden)
+        return self.record(made=here, removed={one.uuid for one in self._made - here} - view.hidden.keys())
 
     def _save(self) -> None:
         state = OwnedMdevs(self._boot_id, _sorted(self._intended), _sorted(self._made))
@@ -147,10 +147,6 @@ class CarriedOut:
     unsaved: str = ""
 
 
-Apply = Callable[[CreateMdev | RemoveMdev], Applied]
-"""An executor's `apply`."""
-
-
 def carry_out(
     plan: MdevPlan, apply: Apply, ownership: Ownership, failures: Failures, clock: Clock
 ) -> CarriedOut:
@@ -158,63 +154,38 @@ def carry_out(
 
     Killed at any point, the next process finds its devices by `Ownership` and plans what is missing.
     """
-    work = _Work(apply, ownership, failures, clock)
-    removed = [change for change in plan.remove if work.remove(change)]
+    attempts = Attempts(apply, failures, clock)
+    removed = [change for change in plan.remove if attempts.make(change) is not None]
     unsaved = ownership.record(removed=[change.uuid for change in removed])
-    created = work.create_all(plan.create)
-    return CarriedOut(tuple(created), tuple(removed), work.failures, work.unsaved or unsaved)
+    created, later = _create_all(plan.create, attempts, ownership)
+    return CarriedOut(tuple(created), tuple(removed), attempts.failures, later or unsaved)
 
 
-class _Work:
-    """One `carry_out`; collects the failures."""
-
-    def __init__(self, apply: Apply, ownership: Ownership, failures: Failures, clock: Clock) -> None:
-        self._run, self._ownership, self._clock = apply, ownership, clock
-        self.failures = failures
-        self.unsaved = ""
-
-    def remove(self, change: RemoveMdev) -> bool:
-        return self._apply(change) is not None
-
-    def create_all(self, changes: tuple[CreateMdev, ...]) -> list[CreateMdev]:
-        earlier = self._ownership.owned
-        try:
-            self._ownership.intend(changes)
-        except InvariantError:
-            raise
-        except Error as error:
-            self._fail_all(changes, str(error))
-            return []
-        created: list[CreateMdev] = []
-        withdrawn: list[CreateMdev] = []
-        stopped: set[tuple[str, str]] = set()
-        for change in changes:
-            if (change.parent, change.type_id) in stopped:
-                withdrawn.append(change)
-                continue
-            changed = self._apply(change)
-            if changed is None:  # the intent stays: the device may appear late
-                stopped.add((change.parent, change.type_id))
-            elif changed or change in earlier:
-                created.append(change)
-            else:  # it was there already, and never ours
-                withdrawn.append(change)
-        self.unsaved = self._ownership.record(made=created, withdrawn=set(withdrawn) - earlier)
-        return created
-
-    def _apply(self, change: CreateMdev | RemoveMdev) -> bool | None:
-        """Whether the host was changed; None where it failed."""
-        try:
-            applied = self._run(change)
-        except InvariantError:
-            raise
-        except Error as error:
-            self.failures = self.failures.after(change, str(error), self._clock.monotonic())
-            return None
-        self.failures = self.failures.without(change)
-        return applied.changed
-
-    def _fail_all(self, changes: Iterable[CreateMdev], error: str) -> None:
-        first = {(change.parent, change.type_id): change for change in changes}
-        for change in first.values():
-            self.failures = self.failures.after(change, error, self._clock.monotonic())
+def _create_all(
+    changes: tuple[CreateMdev, ...], attempts: Attempts, ownership: Ownership
+) -> tuple[list[CreateMdev], str]:
+    """Those that are ours now, and why they could not be recorded, if so."""
+    earlier = ownership.owned
+    try:
+        ownership.intend(changes)
+    except InvariantError:
+        raise
+    except Error as error:
+        for change in {(change.parent, change.type_id): change for change in changes}.values():
+            attempts.fail(change, str(error))
+        return [], ""
+    created: list[CreateMdev] = []
+    withdrawn: list[CreateMdev] = []
+    stopped: set[tuple[str, str]] = set()
+    for change in changes:
+        if (change.parent, change.type_id) in stopped:
+            withdrawn.append(change)
+            continue
+        changed = attempts.make(change)
+        if changed is None:  # the intent stays: the device may appear late
+            stopped.add((change.parent, change.type_id))
+        elif changed or change in earlier:
+            created.append(change)
+        else:  # it was there already, and never ours
+            withdrawn.append(change)
+    return created, ownership.record(made=created, withdrawn=set(withdrawn) - earlier)

@@ -19,7 +19,8 @@ from enum import StrEnum
 from itertools import islice
 from uuid import UUID, uuid5
 
-from dray.drivers.mdev.situation import Failure, Failures, View, Wishes
+from dray.drivers.failures import Failures
+from dray.drivers.mdev.situation import View, Wishes
 from dray.errors import InvalidError
 from dray.hardware.change import CreateMdev, RemoveMdev
 from dray.hardware.facts import Problem
@@ -115,7 +116,7 @@ class _Card:
     @property
     def made(self) -> frozenset[str]:
         """The types of what stays."""
-        return frozenset(kept.mdev.type_id for kept in self.stays)
+        return frozenset(kept.mdev.type_id for kept in self.stays) - {""}
 
 
 class _Planner:
@@ -141,7 +142,7 @@ class _Planner:
         cards = self._cards(kept, {mdev.parent for mdev in going})
         chosen = self._choose(cards)
         create = [change for card in cards for change in self._fill(card, chosen.get(card.name))]
-        placed = {t.id for t in chosen.values()} | {k.mdev.type_id for k in kept}
+        placed = {t.id for t in chosen.values()} | {k.mdev.type_id for k in kept} - {""}
         return MdevPlan(
             tuple(create),
             tuple(RemoveMdev(mdev.uuid) for mdev in going),
@@ -152,9 +153,15 @@ class _Planner:
         )
 
     def _hidden(self) -> list[Mdev]:
-        """Ours that cannot be read now: what we know of them stands in."""
-        ours = [made for made in sorted(self._owned) if made[2] in self._view.hidden]
-        return [Mdev(uuid, type_id, type_id, parent, None, None) for parent, type_id, uuid in ours]
+        """Those that cannot be read now: what we remember of ours stands in, else only the card, or not even that."""
+        ours = {uuid: (parent, type_id) for parent, type_id, uuid in sorted(self._owned)}
+        found: list[Mdev] = []
+        for uuid, card in self._view.hidden.items():
+            parent, type_id = ours.get(uuid, ("", ""))
+            if card not in ("", parent):  # the UUID is somebody else's by now
+                parent, type_id = card, ""
+            found.append(Mdev(uuid, type_id, type_id, parent, None, None))
+        return found
 
     def _rank(self, type_id: str, name: str) -> int | None:
         """The place in the configuration; None when the type is not desired."""
@@ -163,10 +170,10 @@ class _Planner:
 
     def _verdict(self, mdev: Mdev) -> Why | None:
         """Why it stays; None: remove it."""
-        if (mdev.parent, mdev.type_id, mdev.uuid) not in self._owned:
-            return Why.FOREIGN
         if mdev.uuid in self._view.hidden:
             return Why.HIDDEN
+        if (mdev.parent, mdev.type_id, mdev.uuid) not in self._owned:
+            return Why.FOREIGN
         if self._rank(mdev.type_id, mdev.type_name) is not None:
             return Why.DESIRED
         if {selectable_name(mdev.type_id), mdev.type_name} & self._external:
@@ -186,18 +193,26 @@ class _Planner:
         if failure := self._failures.waiting((mdev.uuid,), self._now):
             self._retries.append(failure.retry_at)
             self._problems.append(
-                Problem(path, f"{undesired}, and was not removed {_tries(failure)}: {failure.error}")
+                Problem(path, f"{undesired}, and was not removed {failure.how_often}: {failure.error}")
             )
             return Why.WAITING
         return None
 
     def _cards(self, kept: Sequence[Kept], going: AbstractSet[str]) -> list[_Card]:
-        """All parents by name. One that no longer shows itself has no types, so nothing is made there."""
+        """All parents by name. One that no longer shows itself has no types, so nothing is made there.
+
+        What is on a card that nobody knows may be on each of them.
+        """
         stays: dict[str, list[Kept]] = {}
         for one in kept:
             stays.setdefault(one.mdev.parent, []).append(one)
         return [
-            _Card(parent.name, parent.types, tuple(stays.get(parent.name, ())), parent.name in going)
+            _Card(
+                parent.name,
+                parent.types,
+                (*stays.get(parent.name, ()), *stays.get("", ())),
+                parent.name in going,
+            )
             for parent in sorted(self._view.parents, key=lambda parent: parent.name)
         ]
 
@@ -226,7 +241,9 @@ class _Planner:
             return False
         self._retries.append(failure.retry_at)
         self._problems.append(
-            Problem(f"{PARENTS}/{card}", f"{mdev_type.name} was not made {_tries(failure)}: {failure.error}")
+            Problem(
+                f"{PARENTS}/{card}", f"{mdev_type.name} was not made {failure.how_often}: {failure.error}"
+            )
         )
         return True
 
@@ -267,7 +284,3 @@ class _Planner:
         names = {selectable_name(type_id) for type_id in placed}
         names |= {t.name for card in cards for t in card.types if t.id in placed}
         return tuple(name for name in dict.fromkeys(self._desired) if name not in names)
-
-
-def _tries(failure: Failure) -> str:
-    return "the first time" if failure.tries == 1 else f"in {failure.tries} tries"

@@ -1,4 +1,4 @@
-"""What a plan of mediated devices is made from: the wishes, one look at the host, and what failed of late. All values."""
+"""What a plan of mediated devices is made from: the wishes, and one look at the host. Values both."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from dray.hardware.change import CreateMdev, RemoveMdev
 from dray.hardware.facts import Found
 from dray.hardware.mdev import INSTANCES, Mdev, MdevParent
-from dray.runtime.backoff import BackoffPolicy
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_RETRIES = BackoffPolicy(first=2.0, factor=2.0, limit=300.0, jitter=0.0)
 
 
 def is_managed(enabled: bool | None, disable_gate: bool) -> bool:
@@ -45,85 +42,49 @@ def desired_types(
 class Wishes:
     """What the configuration says. Types are given by id or by name, and a name with spaces or with `_`.
 
-    `external` types have another manager: whatever is of such a type stays. `seed` names the machine (see `uuids`).
+    `external` types have another manager: whatever is of such a type stays. `seed` names the machine (see `uuids`); the
+    manager fills it in. Where the types are not `managed`, nothing is made, removed or looked at.
     """
 
     desired: tuple[str, ...] = ()
     external: frozenset[str] = frozenset()
     seed: str = ""
+    managed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """One look at the host. `hidden` exist and cannot be read, `unclear` not in full (their type's name may be missing);
-    `held` are in use, as far as the caller knows.
+    `held` are in use, as far as the caller knows. All are named by UUID.
 
-    `blind` says why nothing is known about the instances; then nothing is done. Nobody knows on which card a hidden one
-    is unless it is ours: a foreign one does not keep us from its card, where only the driver's count stands guard.
+    `hidden` also says the card of each, which its link tells even when its type does not; empty where nothing tells. A
+    card with a hidden device of somebody else is theirs, and where a card is not known every card may be: nothing is
+    made there then. `blind` says why nothing is known about the instances; then nothing at all is done.
     """
 
     parents: tuple[MdevParent, ...]
     mdevs: tuple[Mdev, ...]
-    hidden: frozenset[str] = frozenset()
+    hidden: Mapping[str, str] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     blind: str = ""
     unclear: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, parents: Found[MdevParent], mdevs: Found[Mdev], held: AbstractSet[str] = frozenset()) -> View:
-        """From what `hardware.mdev` read."""
+    def of(
+        cls,
+        parents: Found[MdevParent],
+        mdevs: Found[Mdev],
+        cards: Mapping[str, str],
+        held: AbstractSet[str] = frozenset(),
+    ) -> View:
+        """From what `hardware.mdev` read; `cards` are those of `read_mdev_cards`, read last."""
         named = {uuid for p in mdevs.problems for uuid in _UUID.findall(f"{p.path} {p.message}".lower())}
         blind = next((p.message for p in mdevs.problems if p.path == INSTANCES), "")
         read = {mdev.uuid for mdev in mdevs.items}
-        hidden, unclear = frozenset(named - read), frozenset(named & read)
-        return cls(parents.items, mdevs.items, hidden, frozenset(held), blind, unclear)
+        hidden = {uuid: cards.get(uuid, "") for uuid in sorted(named - read)}
+        return cls(parents.items, mdevs.items, hidden, frozenset(held), blind, frozenset(named & read))
 
     @property
     def present(self) -> frozenset[str]:
         """The UUIDs that are taken."""
-        return self.hidden | {mdev.uuid for mdev in self.mdevs}
-
-
-_Key = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A change that failed `tries` times in a row. It is not planned again before `retry_at`."""
-
-    change: CreateMdev | RemoveMdev
-    error: str
-    tries: int
-    retry_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failures:
-    """What failed of late: creations by card and type, whatever the UUID; removals by UUID. A value, as the plan is.
-
-    The first retry comes after 2 s, the next ones after twice as long each, up to 5 minutes. A restart forgets all.
-    """
-
-    by_key: Mapping[_Key, Failure] = field(default_factory=dict)
-    policy: BackoffPolicy = _RETRIES
-
-    def after(self, change: CreateMdev | RemoveMdev, error: str, now: float) -> Failures:
-        """With one failure more."""
-        before = self.by_key.get(_key(change))
-        tries = before.tries if before else 0
-        delay = min(self.policy.limit, self.policy.first * self.policy.factor ** min(tries, 64))
-        failure = Failure(change, error, tries + 1, now + delay)
-        return Failures({**self.by_key, _key(change): failure}, self.policy)
-
-    def without(self, change: CreateMdev | RemoveMdev) -> Failures:
-        """After a success."""
-        return Failures({k: f for k, f in self.by_key.items() if k != _key(change)}, self.policy)
-
-    def waiting(self, key: _Key, now: float) -> Failure | None:
-        """The failure whose time has not come."""
-        failure = self.by_key.get(key)
-        return failure if failure is not None and now < failure.retry_at else None
-
-
-def _key(change: CreateMdev | RemoveMdev) -> _Key:
-    return (change.parent, change.type_id) if isinstance(change, CreateMdev) else (change.uuid,)
+        return frozenset(self.hidden) | {mdev.uuid for mdev in self.mdevs}

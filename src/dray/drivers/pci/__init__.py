@@ -21,7 +21,7 @@ class PciDriver:
 
     def discover(self, root: Place, known: Sequence[Device] = ()) -> Discovery:
         """One device for each IOMMU group that has a function the config names."""
-        return discover(self.config, root)
+        return discover(self.config, root, known)
 
     def prepare(self, resource: str, devices: Sequence[Device]) -> Prepared:
         """VFIO's nodes, and the addresses."""

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from dray.errors import InvalidError
 from dray.hardware.parse import is_pci_address, pair
 from dray.hardware.pci import PciFunction
+
+
+class PciUnit(StrEnum):
+    """How devices are named. Either way a device is one IOMMU group: no two owners ever share one.
+
+    By group the id is its number, as KubeVirt has it. By function it is the PCI address of the one function of the group
+    that the config names: an address stays when a new card or kernel counts the groups anew, and `lspci` shows it. Where
+    the config names several functions of a group, the id is the group's number all the same: any one of them may come,
+    go or lead, and an id that changed with it would let the group be handed out a second time.
+    """
+
+    IOMMU_GROUP = "iommu-group"
+    FUNCTION = "function"
 
 
 class PciSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,10 +48,14 @@ class PciSelector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PciConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which functions, in the order of the config. `everything` also lists those that no selector names."""
+    """Which functions, in the order of the config. `everything` also lists those that no selector names.
+
+    A device that is known keeps its id: another `unit` shows when it has left the list and come back.
+    """
 
     selectors: tuple[PciSelector, ...] = ()
     everything: bool = False
+    unit: PciUnit = PciUnit.IOMMU_GROUP
 
     def resource_of(self, function: PciFunction) -> str:
         """The function's resource; empty where it has none. An address beats a group, a group an id; the last one wins."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from dray.drivers.contract import Device, Discovery, Problem
 from dray.drivers.health import health_for
-from dray.drivers.pci.config import PciConfig
+from dray.drivers.pci.config import PciConfig, PciUnit
 from dray.hardware.host_root import Place
 from dray.hardware.iommu import IommuGroup, read_iommu_groups
 from dray.hardware.pci import DEVICES, PciFunction, read_pci
@@ -29,34 +30,82 @@ class _Member:
         return pass_through(self.function) is not None
 
     @property
+    def is_endpoint(self) -> bool:
+        return not self.function.is_bridge
+
+    @property
+    def is_free(self) -> bool:
+        return self.function.driver is None
+
+    @property
     def rank(self) -> tuple[bool, bool, int, str]:
         """The lowest leads its unit: permitted before not, named before not, then by address."""
         address = self.function.address
         return (not self.is_permitted, not self.resource, len(address), address)
 
 
-def discover(config: PciConfig, root: Place) -> Discovery:
-    """The units, by group. A function that a host driver has is the host's; one without driver is listed as unhealthy."""
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What all units are judged by."""
+
+    groups: Mapping[int, IommuGroup]
+    vfio: Vfio
+    ids: Mapping[int, str]
+
+
+def discover(config: PciConfig, root: Place, known: Sequence[Device] = ()) -> Discovery:
+    """The units, by group. A function that a host driver has is the host's; one without driver is listed as unhealthy,
+    and so is one that was handed out before, whatever driver has it now, until it leaves the bus."""
     with root.sweep() as sweep:
         functions = read_pci(sweep)
         groups = read_iommu_groups(sweep, functions.items)
         vfio = read_vfio(sweep)
     problems = [*functions.problems, *groups.problems, *vfio.problems]
-    by_id = {group.id: group for group in groups.items}
-    devices = [
-        _unit(unit, by_id, vfio, problems) for unit in _units(_candidates(config, functions.items)).values()
-    ]
+    members = [_Member(function, config.resource_of(function)) for function in functions.items]
+    candidates = _candidates(
+        config, members, {address for device in known for address in _functions_of(device)}
+    )
+    look = _Look({group.id: group for group in groups.items}, vfio, _ids(config, members, known))
+    devices = [_unit(unit, look, problems) for unit in _units(candidates).values()]
     return Discovery(tuple(devices), tuple(problems), (DEVICES,), _WATCH)
 
 
-def _candidates(config: PciConfig, functions: Iterable[PciFunction]) -> list[_Member]:
-    members = [_Member(function, config.resource_of(function)) for function in functions]
+def _candidates(config: PciConfig, members: Iterable[_Member], known: AbstractSet[str]) -> list[_Member]:
     return [
         member
         for member in members
         if ((member.resource or config.everything) and member.is_permitted)
-        or (member.resource and member.function.driver is None and not member.function.is_bridge)
+        or (member.resource and member.is_endpoint and (member.is_free or member.function.address in known))
     ]
+
+
+def _functions_of(device: Device) -> set[str]:
+    """All functions that a device of this kind had; of one that was only remembered as held, its addresses."""
+    return {*device.addresses, *filter(None, str(device.attributes.get("functions", "")).split(","))}
+
+
+def _ids(config: PciConfig, members: Iterable[_Member], known: Iterable[Device]) -> dict[int, str]:
+    """The ids of groups that do not go by their number. A known one stays as long as one of its functions is there.
+
+    Drivers have no say here: an id is the same before and after a bind. Of two known ones for a group, or two groups for
+    an id, the last counts. A function that left its group while others of it stay leaves them the id, too.
+    """
+    named: dict[int, list[str]] = {}
+    present: dict[int, set[str]] = {}
+    for member in members:
+        if (group := member.function.iommu_group) is not None:
+            present.setdefault(group, set()).add(member.function.address)
+            if member.resource and member.is_endpoint:
+                named.setdefault(group, []).append(member.function.address)
+    by_function = config.unit is PciUnit.FUNCTION
+    alone = {group: addresses[0] for group, addresses in named.items() if by_function and len(addresses) == 1}
+    groups = {
+        device.id: device.iommu_group
+        for device in known
+        if device.iommu_group is not None and _functions_of(device) & present.get(device.iommu_group, set())
+    }
+    kept = {group: name for name, group in groups.items()}
+    return {group: name for group, name in alone.items() if name not in groups} | kept
 
 
 def _units(members: Iterable[_Member]) -> dict[int | str, list[_Member]]:
@@ -71,17 +120,15 @@ def _units(members: Iterable[_Member]) -> dict[int | str, list[_Member]]:
     return {key: sorted(units[key], key=lambda member: member.rank) for key in order}
 
 
-def _unit(
-    unit: list[_Member], groups: Mapping[int, IommuGroup], vfio: Vfio, problems: list[Problem]
-) -> Device:
+def _unit(unit: list[_Member], look: _Look, problems: list[Problem]) -> Device:
     leader = unit[0]
     function, group = leader.function, leader.function.iommu_group
     problems += _folded(leader, unit[1:])
     nodes = () if group is None else (group_path(group),)
-    reason = _why_unhealthy(leader, groups, vfio)
+    reason = _why_unhealthy(leader, look)
     names = [name for member in unit if member.is_permitted for name in member.function.vfio_devices]
     return Device(
-        id=function.address if group is None else str(group),
+        id=function.address if group is None else look.ids.get(group, str(group)),
         kind=KIND,
         resource=leader.resource,
         health=health_for(reason),
@@ -91,21 +138,21 @@ def _unit(
         iommu_group=group,
         pcie_root=function.pcie_root,
         attributes=_attributes(function, unit),
-        paths=(CONTAINER, *nodes, *vfio.device_paths(names)),
+        paths=(CONTAINER, *nodes, *look.vfio.device_paths(names)),
         watch=nodes,
         addresses=(function.address,),
     )
 
 
-def _why_unhealthy(leader: _Member, groups: Mapping[int, IommuGroup], vfio: Vfio) -> str:
+def _why_unhealthy(leader: _Member, look: _Look) -> str:
     group = leader.function.iommu_group
     if not leader.is_permitted:
         return why_not(leader.function)
     if group is None:
         return _NO_GROUP.format(leader.function.address)
-    if group in groups and groups[group].hazards:
-        return f"IOMMU group {group}: {groups[group].hazards[0]}"
-    return "" if group in vfio.groups else f"{group_path(group)} does not exist"
+    if group in look.groups and look.groups[group].hazards:
+        return f"IOMMU group {group}: {look.groups[group].hazards[0]}"
+    return "" if group in look.vfio.groups else f"{group_path(group)} does not exist"
 
 
 def _folded(leader: _Member, others: Iterable[_Member]) -> list[Problem]:

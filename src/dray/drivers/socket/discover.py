@@ -29,8 +29,7 @@ def discover(config: SocketConfig, root: Place) -> Discovery:
                 reason = why_unhealthy(service, sweep, problems)
                 devices.append(_device(service, shares, reason, selinux))
     places = tuple(sorted(service.path for service in services))
-    watch = sorted({service.directory for service in services if not service.optional})
-    return Discovery(tuple(devices), tuple(problems), places, tuple(watch))
+    return Discovery(tuple(devices), tuple(problems), places)
 
 
 def _shares(service: SocketService, root: Place, problems: list[Problem]) -> int:

@@ -59,7 +59,8 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Executor:
-    """Runs changes on one host, one after another. It waits for effects: call it from a thread, not from a loop.
+    """Runs changes on one host; the caller sees to it that no two touch the same device at once. It waits for effects: call
+    it from a thread, not from a loop.
 
     `namespace` is entered for files whose file system is read-only here (a container's /sys). `isolate` gives a process
     of its own to what the kernel may block for as long as somebody uses the device; that process is left behind then.

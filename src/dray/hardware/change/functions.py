@@ -115,10 +115,14 @@ class SetVgpuProfile(HostChange, frozen=True):
         return self._present(host) == self.profile
 
     def perform(self, host: Access) -> Effect:
-        """Write, and wait for it. One profile replaces another by way of 0; a failure brings the old one back."""
+        """Write, and wait for it. One profile replaces another by way of 0; a failure brings the old one back.
+
+        ConflictError while a process holds the function.
+        """
         before = self._present(host)
         if before == self.profile:
             return Effect(changed=False)
+        refuse_in_use(host, self.address, _DEVICE.format(address=self.address))
         try:
             if before and self.profile:
                 self._set(host, 0)

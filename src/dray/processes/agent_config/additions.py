@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,6 +29,8 @@ from dray.api.validation.faults import (
     required,
     too_long,
 )
+from dray.drivers.sim.config import SimConfig
+from dray.drivers.sim.validation import validate_sim
 
 DEFAULT_DOMAIN: Final = "dray.internal"
 MAX_DOMAIN: Final = 55
@@ -47,7 +49,7 @@ class Role(StrEnum):
 
 
 class Unit(StrEnum):
-    """What of PCI is handed out as one: all functions of an IOMMU group (the only safe way), or each function."""
+    """How PCI devices are named: by IOMMU group, or by function where the config names one of the group."""
 
     IOMMU_GROUP = "iommu-group"
     FUNCTION = "function"
@@ -92,8 +94,7 @@ class Additions(Model, frozen=True, kw_only=True):
     generic: tuple[GenericPath, ...] = ()
     select: tuple[Selection, ...] = ()
     vgpu_profiles: tuple[VgpuProfile, ...] = ()
-    sim: Any = None
-    """For the simulated devices; read by their driver."""
+    sim: SimConfig = SimConfig()
 
 
 def validate_additions(additions: Additions, path: Path) -> list[FieldError]:
@@ -109,6 +110,7 @@ def validate_additions(additions: Additions, path: Path) -> list[FieldError]:
         errors += _selection(selection, path.child("select").index(position))
     for position, profile in enumerate(additions.vgpu_profiles):
         errors += _profile(profile, path.child("vgpuProfiles").index(position))
+    errors += validate_sim(additions.sim, path.child("sim"), additions.domain)
     return errors + _repeated(additions, path)
 
 

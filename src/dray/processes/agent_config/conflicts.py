@@ -9,6 +9,7 @@ from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.kubevirt.mdev_types import normalize_type_name
 from dray.api.kubevirt.types import Configuration, PermittedHostDevices
 from dray.api.validation.faults import shown
+from dray.drivers.sim.config import resource_of as sim_resource_of
 from dray.processes.agent_config.additions import Additions, Role, resource_of
 
 
@@ -53,6 +54,9 @@ def _entries(
     for at, selection in enumerate(additions.select):
         kind = "PCI" if selection.pci_address else "USB"
         yield _Entry(added.child("select").index(at), selection.resource_name, kind, True)
+    for at, entry in enumerate(additions.sim.devices):
+        resource = sim_resource_of(entry, additions.domain)
+        yield _Entry(added.child("sim", "devices").index(at), resource, "simulated", True)
 
 
 def _permitted(configuration: Configuration, role: Role, path: Path) -> Iterator[_Entry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -27,8 +28,8 @@ _NOT_QUOTED: Final = re.compile(r"expected `str`, got `(?:int|float|bool)`")
 def read_view(raw: Mapping[str, Any], kind: type[T], path: Path) -> tuple[T, list[FieldError]]:
     """A view, and what had to be left out of it because its type is wrong.
 
-    The codec stops at the first fault. So each one found is set to null, which stands for absent, and it is tried
-    again: a user sees all faults of a file at once.
+    The codec stops at the first fault. So each one found is taken out, in a list set to null, and it is tried again: a
+    user sees all faults of a file at once.
     """
     faults: list[FieldError] = []
     document: Any = raw
@@ -40,7 +41,7 @@ def read_view(raw: Mapping[str, Any], kind: type[T], path: Path) -> tuple[T, lis
             steps = steps_to(document, error.field)
             if not steps or len(faults) == _MAX_FAULTS:
                 return kind(), faults
-            document = _nulled(document, steps)
+            document = _without(document, steps)
 
 
 def _mistyped(error: InvalidError, path: Path) -> FieldError:
@@ -71,13 +72,23 @@ def steps_to(document: Any, field: str) -> list[str | int]:
     return steps
 
 
-def _nulled(document: Any, steps: list[str | int]) -> Any:
-    """A copy with null at that place; the rest is shared."""
-    if not steps:
-        return None
+def _without(document: Any, steps: list[str | int]) -> Any:
+    """A copy without what is at that place, in a list with null there; the rest is shared."""
     copy: Any = list(document) if isinstance(document, list) else dict(document)
-    copy[steps[0]] = _nulled(document[steps[0]], steps[1:])
+    step, *rest = steps
+    if rest or isinstance(document, list):
+        copy[step] = _without(document[step], rest) if rest else None
+    else:
+        del copy[step]
     return copy
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """The struct that a field is, or a list of such."""
+
+    kind: type[msgspec.Struct]
+    is_list: bool
 
 
 def unknown_fields(raw: Any, kind: type[msgspec.Struct], path: Path) -> list[FieldError]:
@@ -86,24 +97,29 @@ def unknown_fields(raw: Any, kind: type[msgspec.Struct], path: Path) -> list[Fie
         return []
     known = _fields(kind)
     errors = [unknown_field(path, str(key), known) for key in sorted(raw.keys() - known.keys())]
-    for name, item in known.items():
-        if item is not None and isinstance(raw.get(name), list):
-            for position, one in enumerate(raw[name]):
-                errors += unknown_fields(one, item, path.child(name).index(position))
+    for name, below in known.items():
+        value, here = raw.get(name), path.child(name)
+        if below is not None and below.is_list and isinstance(value, list):
+            for position, one in enumerate(value):
+                errors += unknown_fields(one, below.kind, here.index(position))
+        elif below is not None and not below.is_list:
+            errors += unknown_fields(value, below.kind, here)
     return errors
 
 
 @lru_cache(maxsize=64)
-def _fields(kind: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
-    """The names of the fields, with the type of the items where a field is a list of structs."""
+def _fields(kind: type[msgspec.Struct]) -> dict[str, _Below | None]:
+    """The names of the fields, with what is below where a field is a struct or a list of them."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
-    return {field.encode_name: _item_type(field.type) for field in info.fields}
+    return {field.encode_name: _below(field.type) for field in info.fields}
 
 
-def _item_type(info: inspect.Type) -> type[msgspec.Struct] | None:
-    item = info.item_type if isinstance(info, inspect.VarTupleType) else None
-    return item.cls if isinstance(item, inspect.StructType) else None
+def _below(info: inspect.Type) -> _Below | None:
+    if isinstance(info, inspect.VarTupleType):
+        return _Below(info.item_type.cls, True) if isinstance(info.item_type, inspect.StructType) else None
+    choices = info.types if isinstance(info, inspect.UnionType) else (info,)
+    return next((_Below(one.cls, False) for one in choices if isinstance(one, inspect.StructType)), None)
 
 
 def unknown_field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from dray.api.kubevirt.gates import is_mdev_handling_enabled
@@ -16,6 +16,7 @@ from dray.api.kubevirt.permanent import (
     permanent_sockets,
 )
 from dray.api.kubevirt.types import Configuration, PermittedHostDevices
+from dray.drivers.sim.config import SimConfig, named
 from dray.processes.agent_config.additions import Additions, Role, Unit, resource_of
 from dray.processes.agent_config.conflicts import is_ours
 from dray.processes.agent_config.load import AgentConfig
@@ -98,7 +99,7 @@ class Served:
     """Everything the agent serves. Two equal values mean that nothing changed.
 
     In `pci`, `mdevs` and `usb` the first rule that takes a device wins; rules for single devices come first.
-    `iommufd` is the number of shares, 0 where it is not served.
+    `iommufd` is the number of shares, 0 where it is not served. `sim` has a resource name in every entry.
     """
 
     generic: tuple[GenericRule, ...] = ()
@@ -110,12 +111,14 @@ class Served:
     unit: Unit = Unit.IOMMU_GROUP
     mdev_types: MdevTypes = MdevTypes(managed=False)
     vgpu_profiles: tuple[VgpuRule, ...] = ()
+    sim: SimConfig = field(default_factory=SimConfig)
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The names of all resources but iommufd's, sorted."""
         kinds = (self.generic, self.sockets, self.pci, self.mdevs, self.usb)
-        return tuple(sorted({rule.resource for rules in kinds for rule in rules}))
+        simulated = {entry.resource_name for entry in self.sim.devices}
+        return tuple(sorted(simulated.union(rule.resource for rules in kinds for rule in rules)))
 
 
 def served(config: AgentConfig, node_labels: Mapping[str, str] | None = None) -> Served:
@@ -134,6 +137,7 @@ def served(config: AgentConfig, node_labels: Mapping[str, str] | None = None) ->
         unit=Unit(config.additions.unit),
         mdev_types=_mdev_types(configuration, labels) if is_alone else MdevTypes(managed=False),
         vgpu_profiles=_profiles(config.additions),
+        sim=named(config.additions.sim, config.additions.domain),
     )
 
 

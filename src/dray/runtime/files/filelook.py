@@ -73,11 +73,12 @@ class Interests:
 
 
 class Look:
-    """One pass over all paths. Use it once; then read `interests`."""
+    """One pass over all paths, which lie below `root`. Use it once; then read `interests`."""
 
-    def __init__(self, watch_directory: Callable[[int], int], *, follow: bool) -> None:
+    def __init__(self, watch_directory: Callable[[int], int], *, follow: bool, root: Path = Path("/")) -> None:
         self._watch_directory = watch_directory
         self._follow = follow
+        self._root = root
         self.interests = Interests()
 
     def at_path(self, path: Path) -> Found | None:
@@ -113,9 +114,14 @@ class Look:
         """The directory (open), name and status of the entry that `path` leads to; None when the way ends before."""
         todo = _parts(str(path))
         links = 0
-        current = _root(stack)
+        top = self._open_root(stack)
+        if top is None:
+            return None
+        current = top
         while True:
             name = todo.pop()
+            if name == ".." and os.path.samestat(os.fstat(current), os.fstat(top)):
+                name = "."
             self.interests.add(self._watch_directory(current), name, (path, ""))
             status = _status(current, name)
             if status is None:
@@ -126,7 +132,7 @@ class Look:
                 if text is None or links > _LINKS_ALLOWED:
                     return None
                 todo += _parts(text)
-                current = _root(stack) if text.startswith("/") else current
+                current = top if text.startswith("/") else current
             elif not todo:
                 return current, name, status
             else:
@@ -135,16 +141,17 @@ class Look:
                     return None
                 current = below
 
+    def _open_root(self, stack: contextlib.ExitStack) -> int | None:
+        with _none_when_changed():
+            descriptor = os.open(self._root, _WALK & ~os.O_NOFOLLOW)
+            stack.callback(os.close, descriptor)
+            return descriptor
+        return None
+
 
 def _parts(path: str) -> list[str]:
     """The names on the way, last one first; the root directory itself is the name "."."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")] or ["."]
-
-
-def _root(stack: contextlib.ExitStack) -> int:
-    descriptor = os.open("/", _WALK)
-    stack.callback(os.close, descriptor)
-    return descriptor
 
 
 @contextlib.contextmanager

@@ -51,7 +51,8 @@ class FileWatch:
     Entered = watching and looked once. Level-triggered: `wait_changed` returns when the disk differs from what was told
     last, however many changes lie between; a file that was replaced by another is a change, a create and delete between
     two looks is none. Content, mode and owner are not watched. Symbolic links among the parents are followed and
-    watched themselves; a link as the last part is told as a link, unless `follow`. One task uses it.
+    watched themselves; a link as the last part is told as a link, unless `follow`. One task uses it. With `root` all
+    paths are those of another root directory, as in a chroot: no link leads out of it. The root itself must stay.
 
     The kernel gives no events for what it adds or removes in sysfs and procfs, and none when something is mounted over
     a parent: for those set `poll_interval`. With it, the watch goes on by polling alone where inotify cannot be had
@@ -65,6 +66,7 @@ class FileWatch:
         *,
         directories: Iterable[Path] = (),
         follow: bool = False,
+        root: Path = Path("/"),
         poll_interval: float | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class FileWatch:
             if not path.is_absolute() or "\0" in str(path):
                 raise InvalidError(f"only absolute paths can be watched, not {str(path)!r}", field=str(path))
         self._follow = follow
+        self._root = root
         self._poll = _Poll(poll_interval, clock or SystemClock()) if poll_interval is not None else None
         self._inotify: Inotify | None = None
         self._memory = _Memory()
@@ -174,7 +177,8 @@ class FileWatch:
 
     def _look(self) -> None:
         """One look; when it fails half-way, the memory stays stale and the next call looks again."""
-        look = Look(self._inotify.watch_directory if self._inotify else lambda _: -1, follow=self._follow)
+        watch = self._inotify.watch_directory if self._inotify else lambda _: -1
+        look = Look(watch, follow=self._follow, root=self._root)
         paths = {path: look.at_path(path) for path in self._paths}
         directories = {path: look.in_directory(path) for path in self._directories}
         if self._inotify:

@@ -11,19 +11,14 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from dray.errors import DeniedError, InvalidError, NotFoundError, UnavailableError
+from dray.errors import DeniedError, InvalidError, NotFoundError
+from dray.testing import debian
+from dray.testing.install_steps import Say, Waiting, last_line, run_again
 from dray.testing.kubernetes.tools import DEBIAN_PROGRAMS, GO_MODULES, GoModule, Tools
-
-ATTEMPTS = 3
-PAUSE_S = 5.0
-HEARTBEAT_S = 30.0
-
-Say = Callable[[str], None]
-Waiting = Callable[[float], None]
 
 
 def check_machine() -> None:
@@ -58,10 +53,7 @@ def install(tools: Tools, say: Say) -> None:
 
 
 def _unpack_debian(tools: Tools, say: Say) -> None:
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise NotFoundError(
-            "make e2e needs a Debian or Ubuntu machine: apt-get and dpkg-deb are not on PATH."
-        )
+    debian.check_debian()
     packages = sorted({package for package, _ in DEBIAN_PROGRAMS.values()})
     say(f"fetching Debian packages {', '.join(packages)}")
     final = tools.debian_dir()
@@ -69,10 +61,9 @@ def _unpack_debian(tools: Tools, say: Say) -> None:
     with tempfile.TemporaryDirectory(prefix="debian-", dir=final.parent) as scratch:
         downloads = Path(scratch) / "downloads"
         downloads.mkdir()
-        _download_debian(packages, downloads)
+        debian.download(packages, downloads)
         unpacked = Path(scratch) / "unpacked"
-        for archive in sorted(downloads.glob("*.deb")):
-            _run(["dpkg-deb", "-x", str(archive), str(unpacked)], downloads)
+        debian.unpack(downloads.glob("*.deb"), unpacked)
         shutil.rmtree(final, ignore_errors=True)
         unpacked.rename(final)
     absent = [program for program in DEBIAN_PROGRAMS if not tools.path(program).exists()]
@@ -80,21 +71,6 @@ def _unpack_debian(tools: Tools, say: Say) -> None:
         raise NotFoundError(
             f"Debian's packages {', '.join(packages)} did not hold {', '.join(absent)} where expected."
         )
-
-
-def _download_debian(packages: Sequence[str], into: Path) -> None:
-    """Try with the package lists at hand; where that fails they are missing or old, so refresh them."""
-    # Without the sandbox option apt warns about a directory its own user cannot enter.
-    fetch = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", "download", *packages]
-    for _ in range(ATTEMPTS):
-        try:
-            _run(fetch, into)
-            return
-        except UnavailableError:
-            for partial in into.iterdir():
-                partial.unlink()
-            _run_again(["apt-get", "-q", "update"], into)
-    _run(fetch, into)
 
 
 def _build_module(tools: Tools, module: GoModule, programs: Sequence[str], say: Say) -> None:
@@ -120,7 +96,7 @@ def _go_version(source: Path) -> str:
         ["go", "env", "GOVERSION"], cwd=source, capture_output=True, text=True, check=False
     )
     if answer.returncode != 0:
-        raise InvalidError(f"make e2e needs Go >= 1.26: {_last_line(answer.stderr)}")
+        raise InvalidError(f"make e2e needs Go >= 1.26: {last_line(answer.stderr)}")
     return answer.stdout.strip()
 
 
@@ -129,51 +105,7 @@ def _build(source: Path, module: GoModule, program: str, target: Path, waiting: 
     command = ["go", "build", "-trimpath", "-tags", module.tags, "-ldflags", module.ldflags]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     try:
-        _run_again([*command, "-o", str(unfinished), module.programs[program]], source, environment, waiting)
+        run_again([*command, "-o", str(unfinished), module.programs[program]], source, environment, waiting)
         unfinished.rename(target / program)
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def _run_again(
-    argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None, waiting: Waiting | None = None
-) -> None:
-    """Like `_run`, but a failure (most often the network) is tried twice more."""
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            _run(argv, cwd, env, waiting)
-            return
-        except UnavailableError:
-            if attempt == ATTEMPTS:
-                raise
-            time.sleep(PAUSE_S * attempt)
-
-
-def _run(
-    argv: Sequence[str], cwd: Path, env: dict[str, str] | None = None, waiting: Waiting | None = None
-) -> None:
-    """Run a command to its end. `waiting` is told now and then for how many seconds it has been running."""
-    started = time.monotonic()
-    output = subprocess.PIPE
-    with subprocess.Popen(
-        ["nice", *argv], cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-    ) as process:
-        while True:
-            try:
-                said, _ = process.communicate(timeout=HEARTBEAT_S)
-                break
-            except subprocess.TimeoutExpired:
-                if waiting is not None:
-                    waiting(time.monotonic() - started)
-            except BaseException:
-                process.kill()
-                raise
-    if process.returncode != 0:
-        why = _last_line(said.decode(errors="replace"))
-        raise UnavailableError(f"`{' '.join(argv[:3])} ...` failed ({process.returncode}): {why}")
-
-
-def _last_line(text: str) -> str:
-    """The last lines that say something, short enough for one line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " | ".join(lines[-3:])[-500:] or "no output"

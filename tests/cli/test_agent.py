@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from dray.cli.agent import parse_address
+from dray.errors import InvalidError
+
+
+def agent(tmp_path: Path, *more: str) -> subprocess.Popen[str]:
+    (tmp_path / "plugins").mkdir(exist_ok=True)
+    argv = [sys.executable, "-m", "dray", "agent", "--config", str(tmp_path / "agent.yaml")]
+    argv += ["--device-plugin-dir", str(tmp_path / "plugins"), "--kubelet-dir", str(tmp_path)]
+    argv += ["--state-dir", str(tmp_path / "state"), "--metrics-address", "127.0.0.1:0", *more]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+
+def wait_line(process: subprocess.Popen[str], text: str) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return line
+    raise AssertionError(f"the agent ended before it said {text!r}")
+
+
+def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("{}\n")
+    with agent(tmp_path) as process:
+        address = wait_line(process, "msg=metrics").split("address=")[1].strip()
+        wait_line(process, "msg=serving")
+        with urllib.request.urlopen(address) as answer:
+            assert b'dray_devices{kind="generic",resource="devices.kubevirt.io/kvm"' in answer.read()
+        with urllib.request.urlopen(address.replace("/metrics", "/healthz")) as answer:
+            assert answer.read() == b"ok\n"
+        with pytest.raises(
+            urllib.error.HTTPError
+        ) as error:  # no kubelet, so not ready, and it says what is missing
+            urllib.request.urlopen(address.replace("/metrics", "/readyz"))
+        assert error.value.code == 503
+        assert b"devices.kubevirt.io/kvm: waiting for kubelet" in error.value.read()
+        error.value.close()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert list((tmp_path / "plugins").iterdir()) == []
+
+
+def test_two_agents_do_not_share_a_state_directory(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("{}\n")
+    with agent(tmp_path) as first:
+        wait_line(first, "msg=serving")
+        with agent(tmp_path) as second:
+            assert second.wait(20) == 1
+            assert second.stderr is not None
+            last = second.stderr.read().splitlines()[-1]
+            assert last.startswith("dray: ") and str(first.pid) in last
+        first.terminate()
+
+
+def test_bad_input_ends_with_2_and_says_all(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("dray:\n  rolle: x\n  unit: y\n")
+    with agent(tmp_path) as process:
+        assert process.wait(20) == 2
+        assert process.stderr is not None
+        text = process.stderr.read()
+        assert "dray: 2 faults:" in text and "dray.rolle" in text and "dray.unit" in text
+
+
+def test_killed_at_any_moment_the_next_one_starts(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("dray: {sim: {devices: [{name: gpu, shape: gpu, count: 3}]}}\n")
+    for delay in (0.05, 0.2, 0.3, 0.4, 0.6):
+        process = agent(tmp_path)
+        time.sleep(delay)
+        process.kill()
+        process.communicate()
+    with agent(tmp_path) as process:
+        wait_line(process, "msg=serving")
+        process.terminate()
+        assert process.wait(20) == 0
+    assert list((tmp_path / "plugins").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:9614", ("127.0.0.1", 9614)),
+        ("[::1]:0", ("::1", 0)),
+        (":80", ("0.0.0.0", 80)),
+        ("none", None),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int] | None) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "localhost", "x:", "x:y", "x:65536", "x:-1", "x:²"])
+def test_bad_addresses(text: str) -> None:
+    with pytest.raises(InvalidError, match="--metrics-address"):
+        parse_address(text)

@@ -1,0 +1,266 @@
+"""The agent beside a kubelet that is away, slow, broken or restarting, and while its plugin directory comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dray.errors import InvalidError, UnavailableError
+from dray.wire.deviceplugin import KUBELET_SOCKET
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
+from tests.campaign import campaign
+from tests.processes.conftest import Node
+from tests.processes.faults import make_node, own_cpu, suppressed
+from tests.small_kubelet import SmallKubelet
+
+BARE = "virtualMachineInstancesPerNode: 2\n"
+NAMES = ("kvm", "tun", "vhost-net", "sev")
+ALL = {f"devices.kubevirt.io/{name}" for name in NAMES}
+TABLE = (2.0, 5.0, 10.0, 10.0)
+GARBAGE = (
+    b"",
+    b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    b"\x00\x00\x00\x04\x00\x00\x00\x00\x00\xff\xff\xff",
+    b"\xff" * 4096,
+)
+
+
+def _has_all(node: Node) -> bool:
+    return set(node.kubelet.registered) == ALL and all(
+        node.kubelet.healthy.get(name) is not None for name in ALL
+    )
+
+
+async def _wait_all(node: Node, limit: float = 15) -> float:
+    began = time.monotonic()
+    await node.wait(lambda: _has_all(node), "all to be registered and listed", limit)
+    return time.monotonic() - began
+
+
+def _left_behind(node: Node) -> list[str]:
+    """Sockets of ours anywhere near the plugin directory."""
+    found = [path for path in node.path.rglob("*") if path.is_socket()]
+    return [str(path) for path in found if path.name != KUBELET_SOCKET]
+
+
+def _ours(directory: Path) -> list[str]:
+    return [name for name in os.listdir(directory) if name.startswith("kubev") and name.endswith(".sock")]
+
+
+# The plugin directory.
+
+
+def _clear(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _disturb(random_: random.Random, node: Node) -> None:
+    """One thing that may happen to the directory or to the kubelet's own, which holds it."""
+    place = random_.choice((node.kubelet.directory, node.kubelet.directory, node.kubelet.directory.parent))
+    away = place.with_name(f"{place.name}.away")
+    kind = random_.randrange(8)
+    if kind == 0:
+        _clear(place)
+    elif kind == 1:
+        _clear(place)
+        place.mkdir(parents=True)
+    elif kind == 2:
+        _clear(place)
+        place.write_text("no directory")
+    elif kind == 3:
+        _clear(away)
+        place.rename(away)
+        place.symlink_to(away.name)
+    elif kind == 4:
+        _clear(place)
+        place.symlink_to(random_.choice((place.name, "nowhere", "/dev/null")))
+    elif kind == 5 and not away.exists():
+        place.rename(away)
+    elif kind == 6 and away.exists() and not away.is_symlink():
+        _clear(place)
+        away.rename(place)
+    else:
+        (place / "junk").touch()
+
+
+def _mend(node: Node) -> None:
+    """A kubelet that starts makes its directories, where something else is in the way somebody clears it."""
+    for place in (node.kubelet.directory.parent, node.kubelet.directory):
+        if not place.is_dir():
+            _clear(place)
+            place.mkdir(parents=True)
+
+
+async def test_the_plugin_directory_may_go_and_come_in_every_way(tmp_path: Path) -> None:
+    node, _ = make_node(tmp_path)
+    random_ = random.Random(11)
+    waits = []
+    async with node.agent(BARE):
+        for _ in range(campaign(6, 200)):
+            node.kubelet.registered.clear()
+            async with node.kubelet.running():
+                waits.append(await _wait_all(node))
+                for _ in range(random_.randrange(1, 6)):
+                    with suppressed():
+                        _disturb(random_, node)
+                    await asyncio.sleep(random_.choice((0, 0.005, 0.05)))
+            _mend(node)
+        node.kubelet.registered.clear()
+        async with node.kubelet.running():
+            waits.append(await _wait_all(node))
+            assert len(_left_behind(node)) == len(_ours(node.kubelet.directory)) == len(ALL)
+    assert _left_behind(node) == []
+    print(f"registered again after {max(waits):.3f} s at most")
+
+
+async def test_a_directory_that_comes_back_under_a_running_kubelet_needs_no_restart(tmp_path: Path) -> None:
+    node, _ = make_node(tmp_path)
+    directory = node.kubelet.directory
+    away = directory.with_name("away")
+    async with node.serving(BARE):
+        for pause in (0, 0.05, 0.3)[: campaign(2, 3)]:
+            await _wait_all(node)
+            directory.rename(away)
+            await asyncio.sleep(pause)
+            away.rename(directory)
+            await node.wait(lambda: len(_ours(directory)) == len(ALL) and _has_all(node), "all to be back")
+            for name in ("kvm", "tun"):
+                await node.kubelet.allocate(f"devices.kubevirt.io/{name}", f"{name}0")
+
+
+# The kubelet.
+
+
+@dataclass
+class Moody(SmallKubelet):
+    """Answers the first calls of each resource as its script says."""
+
+    scripts: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[str, list[float]] = field(default_factory=dict)
+
+    async def register(self, request: RegisterRequest) -> Empty:
+        name = request.resource_name.rpartition("/")[2]
+        self.calls.setdefault(name, []).append(time.monotonic())
+        script = self.scripts.get(name, [])
+        match script.pop(0) if script else "":
+            case "away":
+                raise UnavailableError("starting")
+            case "refuse":
+                raise InvalidError("no such version", field="version")
+            case "slow":
+                await asyncio.sleep(campaign(1, 4))
+            case "hang":
+                await asyncio.Event().wait()
+        return await super().register(request)
+
+
+async def test_a_kubelet_that_is_slow_refuses_or_hangs_gets_each_plugin_in_the_end(tmp_path: Path) -> None:
+    node, _ = make_node(tmp_path, Moody)
+    kubelet = node.kubelet
+    assert isinstance(kubelet, Moody)
+    kubelet.scripts = {"kvm": ["away"], "tun": ["refuse"], "vhost-net": ["slow"], "sev": []}
+    if campaign(0, 1):
+        kubelet.scripts = {
+            "kvm": ["away"] * 4,
+            "tun": ["refuse", "hang", "away"],
+            "vhost-net": ["slow"],
+            "sev": ["hang"] * 2,
+        }  # five seconds each
+    wanted = {name: len(script) + (script != ["slow"]) for name, script in kubelet.scripts.items()}
+    with own_cpu() as cpu:
+        async with node.agent(BARE):
+            await asyncio.sleep(0.2)  # it is not there at first
+            async with kubelet.running():
+                await _wait_all(node, limit=90)
+                await asyncio.sleep(0.3)
+    assert {name: len(times) for name, times in kubelet.calls.items()} == wanted
+    for times in kubelet.calls.values():
+        pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
+        assert all(pause >= least - 0.1 for pause, least in zip(pauses, TABLE, strict=False)), pauses
+    assert cpu[0] < campaign(4, 12)
+
+
+@asynccontextmanager
+async def _broken(path: Path, answer: bytes, keeps: bool) -> AsyncIterator[list[asyncio.StreamWriter]]:
+    """A kubelet that takes connections, says `answer`, and closes or keeps them; all that it had."""
+    had: list[asyncio.StreamWriter] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        had.append(writer)
+        try:
+            with suppressed():
+                await reader.read(10)
+                writer.write(answer)
+                await writer.drain()
+                if keeps:
+                    await reader.read()
+        finally:
+            writer.close()
+
+    path.unlink(missing_ok=True)
+    server = await asyncio.start_unix_server(take, path)
+    async with server:
+        yield had
+    for writer in had:
+        writer.close()
+    path.unlink(missing_ok=True)
+
+
+async def test_a_kubelet_that_breaks_the_protocol_is_tried_as_the_table_says(tmp_path: Path) -> None:
+    node, _ = make_node(tmp_path)
+    tried = []
+    async with node.agent(BARE):
+        await node.wait(lambda: len(_left_behind(node)) == len(ALL), "the sockets")
+        for answer in GARBAGE:
+            for keeps in (False, True):
+                async with _broken(node.kubelet.directory / KUBELET_SOCKET, answer, keeps) as had:
+                    await asyncio.sleep(campaign(1, 40) / 4)
+                tried.append(len(had))
+        async with node.kubelet.running():
+            await _wait_all(node)
+    # Each new kubelet is tried once by each plugin at once; in ten seconds, two or three times more.
+    assert max(tried) <= len(ALL) * campaign(2, 5), tried
+
+
+def _leave_dead_socket(path: Path) -> None:
+    """As a kubelet does that was killed."""
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(os.fspath(path))
+        dead.listen()
+
+
+async def test_many_quick_restarts_of_the_kubelet(tmp_path: Path) -> None:
+    node, _ = make_node(tmp_path)
+    random_ = random.Random(12)
+    restarts = campaign(8, 50)
+    began = time.monotonic()
+    with own_cpu() as cpu:
+        async with node.agent(BARE):
+            for _ in range(restarts):
+                async with node.kubelet.running():
+                    await asyncio.sleep(random_.choice((0, 0.01, 0.05, 0.2)))
+                if random_.random() < 0.5:
+                    _leave_dead_socket(node.kubelet.directory / KUBELET_SOCKET)
+                await asyncio.sleep(random_.choice((0, 0, 0.02)))
+            calls = len(node.kubelet.registered)
+            node.kubelet.registered.clear()
+            async with node.kubelet.running():
+                seconds = await _wait_all(node)
+                await asyncio.sleep(0.3)
+                assert sorted(node.kubelet.registered) == sorted(ALL)
+    assert calls <= (restarts + 1) * len(ALL)
+    assert _left_behind(node) == []
+    print(f"{calls} calls in {restarts} restarts; at the end after {seconds:.2f} s")
+    assert cpu[0] < 3 + 0.15 * restarts, f"{cpu[0]:.1f} s of CPU in {time.monotonic() - began:.1f} s"

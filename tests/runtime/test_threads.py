@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from dray.errors import HardwareError, UnavailableError
+from dray.runtime.threads import Threads
+
+
+async def test_results_and_errors_come_back() -> None:
+    threads = Threads()
+
+    def fail() -> None:
+        raise HardwareError("broken")
+
+    assert await threads.run(lambda: threading.current_thread().daemon, doing="look", seconds=5) is True
+    with pytest.raises(HardwareError, match="broken"):
+        await threads.run(fail, doing="fail", seconds=5)
+
+
+async def test_a_call_that_hangs_is_left_behind_and_those_behind_it_are_refused_at_once() -> None:
+    threads, release, late = Threads(), threading.Event(), list[str]()
+
+    def hang() -> str:
+        release.wait(10)
+        return "opened"
+
+    with pytest.raises(UnavailableError, match=r"could not open /dev/x in 0.05 s: the kernel"):
+        await threads.run(hang, doing="open /dev/x", seconds=0.05, alone_on=("/dev/x",), late=late.append)
+    started = time.monotonic()
+    with pytest.raises(UnavailableError, match="cannot open /dev/x: an earlier attempt"):
+        await threads.run(hang, doing="open /dev/x", seconds=5, alone_on=("/dev/x",))
+    assert time.monotonic() - started < 1
+    assert await threads.run(lambda: 7, doing="go on", seconds=5, alone_on=("/dev/y",)) == 7
+    release.set()
+    async with asyncio.timeout(10):
+        while not late:
+            await asyncio.sleep(0.001)
+    assert late == ["opened"]
+    assert await threads.run(lambda: 8, doing="open /dev/x", seconds=5, alone_on=("/dev/x",)) == 8
+
+
+async def test_calls_on_the_same_thing_do_not_interleave() -> None:
+    threads, inside, most = Threads(), list[int](), list[int]()
+
+    def work(number: int) -> None:
+        inside.append(number)
+        most.append(len(inside))
+        time.sleep(0.001)
+        inside.remove(number)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(20):
+            names = ("a", "b") if number % 2 else ("b", "c")
+            group.create_task(threads.run(lambda n=number: work(n), doing="x", seconds=5, alone_on=names))  # type: ignore[misc]
+    assert len(most) == 20 and set(most) == {1}
+
+
+async def test_no_more_than_so_many_at_once() -> None:
+    threads, release = Threads(most=3), threading.Event()
+    running = 0
+    guard = threading.Lock()
+
+    def work() -> None:
+        nonlocal running
+        with guard:
+            running += 1
+        release.wait(10)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(7):
+            group.create_task(threads.run(work, doing="wait", seconds=10))
+        while running < 3:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert running == 3
+        with pytest.raises(UnavailableError, match="others are still at it"):
+            await threads.run(work, doing="wait", seconds=0.02)
+        release.set()
+    assert running == 7
+
+
+async def test_a_cancelled_caller_gets_nothing_and_nothing_is_lost() -> None:
+    """Whatever the moment of the cancellation: a result that nobody takes is given to `late`."""
+    threads = Threads()
+    made, taken, late = list[int](), list[int](), list[int]()
+
+    def make(number: int) -> int:
+        time.sleep(0.0005)
+        made.append(number)
+        return number
+
+    async def take(number: int) -> None:
+        taken.append(await threads.run(lambda: make(number), doing="make", seconds=5, late=late.append))
+
+    for number in range(60):
+        task = asyncio.create_task(take(number))
+        await asyncio.sleep(0.0008 * (number % 5) / 4)
+        task.cancel()
+        await asyncio.wait({task})
+    async with asyncio.timeout(10):
+        while len(late) + len(taken) < 60:
+            await asyncio.sleep(0.001)
+    assert late and sorted(taken + late) == sorted(made)
+
+
+def test_a_hung_call_does_not_keep_the_process_from_ending() -> None:
+    program = """
+import asyncio, time
+from dray.errors import UnavailableError
+from dray.runtime.threads import Threads
+async def main():
+    try:
+        await Threads().run(lambda: time.sleep(600), doing="sleep", seconds=0.05)
+    except UnavailableError as error:
+        print(error)
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert done.stdout.startswith("could not sleep in 0.05 s")
