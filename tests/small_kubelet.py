@@ -54,6 +54,8 @@ class SmallKubelet:
     lists: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     options: dict[str, DevicePluginOptions] = field(default_factory=dict)
     refuse: str = ""
+    requests: list[RegisterRequest] = field(default_factory=list)
+    """All that came, refused or not."""
     healthy: dict[str, list[str]] = field(default_factory=dict)
     """What it would hand out: none of a plugin that was dropped."""
     pods: dict[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class SmallKubelet:
     _readers: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     async def register(self, request: RegisterRequest) -> Empty:
+        self.requests.append(request)
         if self.refuse:
             raise UnavailableError(self.refuse)
         async with connect(self.directory / request.endpoint, timeout=5) as channel:

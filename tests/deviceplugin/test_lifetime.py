@@ -63,6 +63,9 @@ async def test_registers_lists_follows_changes_and_says_goodbye(
                 )
             )
             assert kubelet.registered == [RESOURCE]
+            (request,) = kubelet.requests
+            assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", SOCKET, RESOURCE)
+            assert request.options == kubelet.options[RESOURCE]
         await until(lambda: kubelet.lists[RESOURCE] == [])
         assert not (kubelet.directory / SOCKET).exists()
         assert not lifetime.is_registered
@@ -117,6 +120,17 @@ async def test_a_refusing_kubelet_is_tried_again(kubelet: SmallKubelet, feed: In
         assert kubelet.registered == []
         kubelet.refuse = ""
         await until(lambda: lifetime.is_registered)
+
+
+async def test_failures_are_spaced_out(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
+    """Two tries at once, as the table says, and then none for 600 ms."""
+    kubelet.refuse = "never"
+    timing = Timing(after_failures=(0.01, 0.6), after_clean_end=0.05)
+    async with kubelet.running(), plugin_running(kubelet.directory, feed, timing):
+        await until(lambda: len(kubelet.requests) == 2)
+        await asyncio.sleep(0.4)
+        assert len(kubelet.requests) == 2
+        await until(lambda: len(kubelet.requests) == 3)
 
 
 async def test_a_name_that_somebody_else_serves_is_not_taken(

@@ -79,6 +79,14 @@ async def test_what_the_host_refuses_fails_the_call() -> None:
         await plugin.allocate(asked(["tape13"]))
 
 
+async def test_an_unhealthy_device_is_refused_with_its_reason() -> None:
+    sick = replace(tape(2, Health.UNHEALTHY), reason="/dev/tape2 does not exist")
+    plugin, done = made([tape(1), sick])
+    with pytest.raises(HardwareError, match="/dev/tape2 does not exist"):
+        await plugin.allocate(asked(["tape1", "tape2"]))
+    assert not done
+
+
 async def test_the_host_is_not_touched_when_one_container_cannot_be_prepared() -> None:
     plugin, done = made([tape(1), replace(tape(2, Health.UNHEALTHY), reason="the drive reports an error")])
     with pytest.raises(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import re
 import signal
 import stat
+import struct
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -21,6 +23,9 @@ from tests.processes.conftest import Node
 from tests.small_kubelet import SmallKubelet
 
 _LINKS = 40
+_CAPABILITIES_3 = 0x20080522
+_OVERRIDE = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+_libc = ctypes.CDLL(None, use_errno=True)
 _TICK = os.sysconf("SC_CLK_TCK")
 
 List = list[tuple[str, str]]
@@ -192,6 +197,23 @@ class AgentProcess:
 
     def threads(self) -> int:
         return len(list(Path(f"/proc/{self.pid}/task").iterdir()))
+
+
+@contextmanager
+def common_rights() -> Iterator[None]:
+    """Root too is refused by the mode of a file, in this thread and those that it starts: without two capabilities."""
+    header = struct.pack("Ii", _CAPABILITIES_3, 0)
+    data = ctypes.create_string_buffer(24)
+    if _libc.capget(header, data):
+        raise OSError(ctypes.get_errno(), "capget")
+    effective, *rest = struct.unpack("6I", data.raw)
+    less = struct.pack("6I", effective & ~_OVERRIDE, *rest)
+    if _libc.capset(header, less):
+        raise OSError(ctypes.get_errno(), "capset")
+    try:
+        yield
+    finally:
+        _libc.capset(header, data.raw)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from dray.runtime.tasks import running
 from dray.testing.host import MdevType
 from tests.campaign import campaign
 from tests.processes.conftest import Node
-from tests.processes.faults import FastClock, History, make_node
+from tests.processes.faults import FastClock, make_node
 
 BARE = "virtualMachineInstancesPerNode: 2\n"
 KVM = "devices.kubevirt.io/kvm"
@@ -105,7 +105,7 @@ async def test_a_full_state_directory_stops_only_what_must_be_remembered(
             await node.wait_list(STICKS, {f"{STICKS}-1-{port}": "Healthy" for port in (1, 2)})
             disk.fill()
             node.configure(config)
-            for _ in range(3):
+            for _ in range(2):
                 node.machine.sticks[0].unplug()
                 await node.wait_list(STICKS, {f"{STICKS}-1-2": "Healthy"})
                 node.machine.sticks[0].replug()
@@ -115,9 +115,7 @@ async def test_a_full_state_directory_stops_only_what_must_be_remembered(
             assert _told(caplog, "devices are not remembered") == 1
             disk.free()
             await node.wait(lambda: parent.available("nvidia-300") == 0, "the mediated devices", 30)
-            await node.wait(
-                lambda: (node.options.state_dir / "devices").exists(), "the devices to be remembered"
-            )
+            await node.wait((node.options.state_dir / "devices").exists, "the devices to be remembered")
             assert node.kubelet.registered.count(STICKS) == 1
 
 
@@ -247,7 +245,7 @@ async def test_nonsense_in_sysfs_hides_one_device_and_is_told_once(
         for resource, wanted in GOOD.items():
             await node.wait_list(resource, wanted)
         told = {resource: len(history.messages[resource]) for resource in GOOD}
-        for _ in range(campaign(10, 300)):
+        for _ in range(campaign(6, 300)):
             name = random_.choice(sorted(vandals))
             hurt, _, victim = name.partition(" ")
             caplog.clear()

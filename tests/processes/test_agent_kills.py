@@ -112,15 +112,13 @@ async def test_kills_at_random_moments(tmp_path: Path) -> None:
     wreckage.edit("nvidia-300")
     with node.machine.host.active():
         async with node.kubelet.running(), running(_allocate(node, random.Random(72)), name="pods"):
-            for _ in range(campaign(4, 200)):
+            for _ in range(campaign(3, 200)):
                 await wreckage.live_and_die()
-            for types in ("nvidia-301", ""):
-                wreckage.edit(types)
-                wreckage.history.clear()
-                async with agent.running():
-                    await wreckage.wait_right()
-                    if types == "":
-                        assert await agent.kill(signal.SIGTERM) == 0
+            wreckage.edit("")
+            wreckage.history.clear()
+            async with agent.running():
+                await wreckage.wait_right()
+                assert await agent.kill(signal.SIGTERM) == 0
         assert wreckage.mdevs() == FOREIGN  # all of ours are gone, none of theirs
     left = sorted(path.name for path in node.options.state_dir.iterdir())
     assert set(left) <= {"devices", "devices.lock", "mdevs", "mdevs.lock"}, left
@@ -144,9 +142,8 @@ async def test_idle_when_nothing_happens_and_nothing_leaks(tmp_path: Path) -> No
     async with served(tmp_path) as (node, history, agent):
         disk = node.machine.host.root / "dev/vfio/77"
         tun = node.machine.host.root / "dev/net/tun"
-        await _settled(agent)
-        before = agent.descriptors(), agent.threads()
-        for _ in range(100):
+        before = await _at_rest(agent)
+        for _ in range(campaign(30, 100)):
             disk.touch()
             tun.unlink()
             await asyncio.sleep(0.003)
@@ -158,19 +155,21 @@ async def test_idle_when_nothing_happens_and_nothing_leaks(tmp_path: Path) -> No
         await node.wait(
             lambda: {health for _, health in history["devices.kubevirt.io/tun"]} == {"Healthy"}, "tun"
         )
-        await _settled(agent)
-        assert (agent.descriptors(), agent.threads()) == before
+        await asyncio.sleep(0.5)  # the look that follows an event after a second is over
+        assert await _at_rest(agent) == before
         cpu, began = agent.cpu_seconds(), time.monotonic()
-        await asyncio.sleep(campaign(4, 10))
+        await asyncio.sleep(campaign(3, 10))
         used, seconds = agent.cpu_seconds() - cpu, time.monotonic() - began
-        print(f"{used:.2f} s of CPU in {seconds:.1f} s; {len(before[0])} descriptors, {before[1]} threads")
+        print(f"{used:.2f} s of CPU in {seconds:.1f} s; {len(before)} descriptors")
         assert used < 0.01 * seconds + 0.01  # what the kernel counts in
 
 
-async def _settled(agent: AgentProcess) -> None:
-    """The look that follows an event after a second is over."""
-    await asyncio.sleep(1.5)
-    for _ in range(50):
-        if agent.threads() == 1:
-            return
-        await asyncio.sleep(0.1)
+async def _at_rest(agent: AgentProcess) -> list[str]:
+    """What it has open once that was the same for a while, with no look under way: then it has one thread."""
+    found, since = agent.descriptors(), time.monotonic()
+    async with asyncio.timeout(15):
+        while time.monotonic() - since < 0.7:
+            await asyncio.sleep(0.05)
+            if agent.threads() > 1 or agent.descriptors() != found:
+                found, since = agent.descriptors(), time.monotonic()
+    return found

@@ -11,15 +11,17 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from dray.errors import InvalidError, UnavailableError
+from dray.processes.agent import run_agent
+from dray.runtime.tasks import running
 from dray.wire.deviceplugin import KUBELET_SOCKET
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
 from tests.campaign import campaign
 from tests.processes.conftest import Node
-from tests.processes.faults import make_node, own_cpu, suppressed
-from tests.small_kubelet import SmallKubelet
+from tests.processes.faults import FastClock, Tough, make_node, own_cpu, suppressed
 
 BARE = "virtualMachineInstancesPerNode: 2\n"
 NAMES = ("kvm", "tun", "vhost-net", "sev")
@@ -107,7 +109,7 @@ async def test_the_plugin_directory_may_go_and_come_in_every_way(tmp_path: Path)
     random_ = random.Random(11)
     waits = []
     async with node.agent(BARE):
-        for _ in range(campaign(6, 200)):
+        for _ in range(campaign(5, 200)):
             node.kubelet.registered.clear()
             async with node.kubelet.running():
                 waits.append(await _wait_all(node))
@@ -143,7 +145,7 @@ async def test_a_directory_that_comes_back_under_a_running_kubelet_needs_no_rest
 
 
 @dataclass
-class Moody(SmallKubelet):
+class Moody(Tough):
     """Answers the first calls of each resource as its script says."""
 
     scripts: dict[str, list[str]] = field(default_factory=dict)
@@ -177,17 +179,21 @@ async def test_a_kubelet_that_is_slow_refuses_or_hangs_gets_each_plugin_in_the_e
             "vhost-net": ["slow"],
             "sev": ["hang"] * 2,
         }  # five seconds each
+    speed = campaign(10, 1)
     wanted = {name: len(script) + (script != ["slow"]) for name, script in kubelet.scripts.items()}
+    node.configure(BARE)
     with own_cpu() as cpu:
-        async with node.agent(BARE):
+        async with running(run_agent(node.options, FastClock(speed)), name="agent"):
             await asyncio.sleep(0.2)  # it is not there at first
             async with kubelet.running():
                 await _wait_all(node, limit=90)
                 await asyncio.sleep(0.3)
     assert {name: len(times) for name, times in kubelet.calls.items()} == wanted
     for times in kubelet.calls.values():
-        pauses = [after - before for before, after in zip(times, times[1:], strict=False)]
-        assert all(pause >= least - 0.1 for pause, least in zip(pauses, TABLE, strict=False)), pauses
+        pauses = [after - before for before, after in pairwise(times)]
+        assert all(pause >= (least - 0.1) / speed for pause, least in zip(pauses, TABLE, strict=False)), (
+            pauses
+        )
     assert cpu[0] < campaign(4, 12)
 
 
@@ -225,7 +231,7 @@ async def test_a_kubelet_that_breaks_the_protocol_is_tried_as_the_table_says(tmp
         for answer in GARBAGE:
             for keeps in (False, True):
                 async with _broken(node.kubelet.directory / KUBELET_SOCKET, answer, keeps) as had:
-                    await asyncio.sleep(campaign(1, 40) / 4)
+                    await asyncio.sleep(campaign(1, 80) / 8)
                 tried.append(len(had))
         async with node.kubelet.running():
             await _wait_all(node)
@@ -244,7 +250,7 @@ def _leave_dead_socket(path: Path) -> None:
 async def test_many_quick_restarts_of_the_kubelet(tmp_path: Path) -> None:
     node, _ = make_node(tmp_path)
     random_ = random.Random(12)
-    restarts = campaign(8, 50)
+    restarts = campaign(6, 50)
     began = time.monotonic()
     with own_cpu() as cpu:
         async with node.agent(BARE):

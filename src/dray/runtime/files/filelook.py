@@ -75,7 +75,9 @@ class Interests:
 class Look:
     """One pass over all paths, which lie below `root`. Use it once; then read `interests`."""
 
-    def __init__(self, watch_directory: Callable[[int], int], *, follow: bool, root: Path = Path("/")) -> None:
+    def __init__(
+        self, watch_directory: Callable[[int], int], *, follow: bool, root: Path = Path("/")
+    ) -> None:
         self._watch_directory = watch_directory
         self._follow = follow
         self._root = root
