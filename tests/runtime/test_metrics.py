@@ -53,7 +53,7 @@ async def test_served_over_http() -> None:
             assert "dray_up 1.0" in await answer.text()
         async with session.get(f"http://127.0.0.1:{port}/healthz") as answer:
             assert answer.status == 200
-        with pytest.raises(UnavailableError, match="choose another port"):
+        with pytest.raises(UnavailableError, match="choose another address or port"):
             async with serve_metrics(metrics, port=port):
                 pass
     async with aiohttp.ClientSession() as session:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Literal
@@ -16,7 +16,8 @@ from prometheus_client import (
     generate_latest,
 )
 
-from dray.errors import InvariantError, UnavailableError
+from dray.errors import InvariantError
+from dray.runtime.pages import Page, serve_pages
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -104,33 +105,17 @@ async def serve_metrics(
     `checks` are further paths; each says what is wrong, or nothing. `/healthz` among them replaces ours, which is always
     fine as long as it answers.
     """
-    from aiohttp import web  # heavy, and most processes of a test never serve
 
-    async def scrape(_: web.Request) -> web.Response:
-        return web.Response(body=metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+    def scrape() -> Page:
+        return Page(200, CONTENT_TYPE, metrics.render())
 
-    def answering(check: Callable[[], str]) -> Callable[[web.Request], Awaitable[web.Response]]:
-        async def answer(_: web.Request) -> web.Response:
+    def asking(check: Callable[[], str]) -> Callable[[], Page]:
+        def answer() -> Page:
             wrong = check()
-            return web.Response(status=503 if wrong else 200, text=f"{wrong or 'ok'}\n")
+            return Page(503 if wrong else 200, "text/plain; charset=utf-8", f"{wrong or 'ok'}\n".encode())
 
         return answer
 
-    app = web.Application()
-    app.add_routes([web.get("/metrics", scrape)])
-    app.add_routes(
-        [web.get(path, answering(check)) for path, check in ({"/healthz": str} | dict(checks)).items()]
-    )
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=2.0)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
-        try:
-            await site.start()
-        except OSError as error:
-            raise UnavailableError(
-                f"cannot serve metrics on {host}:{port}: {error.strerror}; choose another port"
-            ) from error
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    pages = {"/healthz": asking(str), **{path: asking(check) for path, check in checks.items()}}
+    async with serve_pages({**pages, "/metrics": scrape}, host=host, port=port) as chosen:
+        yield chosen
