@@ -23,6 +23,7 @@ check: $(READY)  ## Format, lint, types, import contract
 
 e2e: $(READY)  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m dray.testing.kubernetes install
+	$(BIN)/python -m dray.testing.machine install
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
 campaign: $(READY)  ## The long fuzz, crash and soak runs, e2e included: needs root and Go

@@ -41,9 +41,15 @@ class Changer:
 
 
 @pytest.fixture(scope="module")
-def changed(machine: Machine) -> Iterator[Machine]:
-    """The guest with a function on vfio-pci, one on no driver, virtual functions and a mediated device."""
+def changer(machine: Machine) -> Iterator[Changer]:
     changer = Changer(machine)
+    yield changer
+    changer.program.kill()
+
+
+@pytest.fixture(scope="module")
+def changed(machine: Machine, changer: Changer) -> Iterator[Machine]:
+    """The guest with two functions on vfio-pci, virtual ones and a mediated device."""
     machine.shell(f"echo 0 > /sys/bus/pci/devices/{DISK}/sriov_drivers_autoprobe")
     assert changer.make("BindDriver", address=ALONE, driver="vfio-pci", isolate=True) is None
     assert changer.make("SetSriovVfs", address=DISK, count=2) is None
@@ -53,28 +59,31 @@ def changed(machine: Machine) -> Iterator[Machine]:
     assert changer.make("RemoveMdev", uuid=UUID) is None
     assert changer.make("SetSriovVfs", address=DISK, count=0) is None
     assert changer.make("BindDriver", address=ALONE, driver="e1000e", override="") is None
-    changer.program.kill()
 
 
 @pytest.fixture(scope="module")
-def facts(changed: Machine) -> dict[str, list[dict[str, Any]]]:
-    read: dict[str, list[dict[str, Any]]] = json.loads(run(changed, "python", PROGRAMS / "machine_facts.py"))
-    assert read["problems"] == []
-    return read
+def looked(changed: Machine) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `dray.hardware` reads and what `dray devices` shows; both at once, because they take long to start."""
+    commands: tuple[list[str | Path], ...] = (
+        ["python", PROGRAMS / "machine_facts.py"],
+        ["dray", "devices", "-o", "json"],
+    )
+    programs = [changed.start(command) for command in commands]
+    for program in programs:
+        assert program.wait(90.0) == 0, program.stderr
+    facts, shown = (json.loads(program.stdout) for program in programs)
+    assert facts["problems"] == shown["problems"] == []
+    return facts, shown
 
 
 @pytest.fixture(scope="module")
-def shown(changed: Machine) -> dict[str, dict[str, Any]]:
-    """What `dray devices` shows, by kind and id."""
-    document = json.loads(run(changed, "dray", "devices", "-o", "json"))
-    assert document["problems"] == []
-    return {f"{device['kind']} {device['id']}": device for device in document["devices"]}
+def facts(looked: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    return looked[0]
 
 
-def run(machine: Machine, *argv: str | Path) -> str:
-    done = machine.run(argv, timeout=90.0)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def shown(looked: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {f"{device['kind']} {device['id']}": device for device in looked[1]["devices"]}
 
 
 def lspci(machine: Machine) -> dict[str, dict[str, str]]:
@@ -189,6 +198,24 @@ def test_dray_devices_shows_what_can_be_handed_out(
         changed.shell(f"test -c {path}")
 
 
+def test_what_a_process_holds_is_not_taken_away(changed: Machine, changer: Changer) -> None:
+    held: dict[str, tuple[dict[str, Any], str]] = {
+        "UnbindDriver": ({"address": ALONE}, f"/sys/bus/pci/devices/{ALONE}"),
+        "RemoveMdev": ({"uuid": UUID}, f"/sys/bus/mdev/devices/{UUID}"),
+    }
+    for change, (fields, directory) in held.items():
+        group = changed.shell(f"readlink {directory}/iommu_group").strip().rpartition("/")[2]
+        holder = changed.start(["sh", "-c", f"exec 3<>/dev/vfio/{group}; echo held; read nothing"])
+        try:
+            assert holder.read_line(30.0) == "held"
+            error = changer.make(change, **fields)
+        finally:
+            holder.kill()
+        [name] = fields.values()
+        assert error == f"{name} is in use by process {holder.pid} (sh): stop it first"
+        changed.shell(f"test -c /dev/vfio/{group}")
+
+
 def of(kind: str, shown: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return [device for device in shown.values() if device["kind"] == kind]
 
@@ -220,9 +247,8 @@ def test_what_takes_too_long_or_cannot_start_is_told(machine: Machine) -> None:
         machine.run(["sleep", "1000"], timeout=0.3)
     with pytest.raises(UnavailableError, match=r"it did not start: .*No such file"):
         machine.run(["/nothing/there"])
-    assert "sleep 1000" not in machine.shell(
-        "for file in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $file; echo; done"
-    )
+    commands = "for file in /proc/[0-9]*/cmdline; do tr '\\0' ' ' < $file; echo; done"
+    _until(lambda: "sleep 1000" not in machine.shell(commands).splitlines())
 
 
 def test_nothing_of_this_machine_can_be_written(machine: Machine) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,6 +100,20 @@ def test_many_at_once(link: Link) -> None:
     programs = [link.start(["sh", "-c", f"echo {number}"], ENV) for number in range(20)]
     assert [program.wait(20.0) for program in programs] == [0] * 20
     assert [program.stdout for program in programs] == [f"{number}\n" for number in range(20)]
+
+
+def test_everything_told_at_once(link: Link) -> None:
+    """A program ends, then a child of it that has its output; nobody took the one before the other came."""
+    parent = link.start(["sh", "-c", "echo $PPID"], ENV)
+    assert parent.wait(10.0) == 0
+    programs = [
+        link.start(["sh", "-c", "(sleep 0.3; echo more) & echo last; sleep 0.2"], ENV) for _ in range(5)
+    ]
+    assert all(program.pid for program in programs)
+    os.kill(int(parent.stdout), signal.SIGSTOP)
+    time.sleep(0.5)
+    os.kill(int(parent.stdout), signal.SIGCONT)
+    assert [(program.wait(10.0), program.stdout) for program in programs] == [(0, "last\nmore\n")] * 5
 
 
 def test_a_wait_ends_when_the_guest_is_gone(link: Link) -> None:

@@ -154,6 +154,8 @@ class Agent:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
         def forward() -> bool:
+            if pipe.closed:  # by the end of the program, which was told with this
+                return False
             try:
                 data = os.read(pipe.fileno(), CHUNK)
             except BlockingIOError:

@@ -79,6 +79,9 @@ def _install(parts: Parts, scratch: Path, say: Say) -> None:
     _keep_modules(root, mtty, parts.modules)
     for name in _NOT_KEPT:
         shutil.rmtree(root / name, ignore_errors=True)
+    for path in sorted(root.rglob("*")):
+        if path.is_symlink() and not path.exists():  # to what is not kept, or an installation would have made
+            path.unlink()
 
 
 def _unpack(packages: tuple[str, ...], downloads: Path, into: Path, say: Say) -> None:

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from dray.errors import UnavailableError
@@ -92,7 +92,7 @@ class GuestProgram:
 
 
 class Link:
-    """The connection. A thread of its own takes what the guest says, so that programs never wait for a reader."""
+    """The connection, which it owns. A thread of its own takes what the guest says, so that programs never wait for a reader."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -158,7 +158,8 @@ class Link:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self._socket.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the other side was faster
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._reader.join(10.0)
         self._socket.close()
 
@@ -190,17 +191,6 @@ class Link:
             else:
                 program.take(said)
             self._changed.notify_all()
-
-
-def connect(path: Path) -> Link:
-    """The link over the socket that QEMU made for the port."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        connection.connect(str(path))
-        return Link(connection)
-    except BaseException:
-        connection.close()
-        raise
 
 
 def _ending(program: GuestProgram | None) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ from dray.testing.kubernetes.part import Part, last_lines, wait_until
 from dray.testing.kubernetes.private import PrivateDirectory
 from dray.testing.machine import guest, hardware
 from dray.testing.machine.initramfs import TAG, write_initramfs
-from dray.testing.machine.link import GuestProgram, Link, connect
+from dray.testing.machine.link import GuestProgram, Link
 from dray.testing.machine.parts import Parts, locate
 from dray.testing.machine.qmp import Qmp
 
@@ -63,6 +64,7 @@ class Machine:
         self.saved_logs: Path | None = None
         self._devices = tuple(devices)
         self._save_logs = save_logs
+        self._running: list[Part | Link | Qmp] = []
 
     # Life
 
@@ -89,24 +91,33 @@ class Machine:
             directory / "initramfs", self.parts.program("busybox"), self.parts.modules, self._needed(), first
         )
         self.qemu = Part("qemu", self._command(directory), directory, self.parts.libraries)
+        self._running.append(self.qemu)
         self.qemu.start()
         _compile_ourselves()
-        for name in ("guest", "qmp"):
-            wait_until((directory / name).exists, "QEMU", BOOT_TIMEOUT_S, (self.qemu,))
-        self.link = connect(directory / "guest")
-        self.qmp = Qmp(directory / "qmp")
+        self.link = Link(self._connect(directory / "guest"))
+        self._running.append(self.link)
+        self.qmp = Qmp(self._connect(directory / "qmp"))
+        self._running.append(self.qmp)
         wait_until(lambda: self.link.is_ready, f"the guest ({self.console})", BOOT_TIMEOUT_S, (self.qemu,))
+
+    def _connect(self, path: Path) -> socket.socket:
+        """A connection to QEMU, as soon as it takes one."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            wait_until(lambda: connection.connect_ex(str(path)) == 0, "QEMU", BOOT_TIMEOUT_S, (self.qemu,))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _leave(self) -> None:
         try:
-            for connection in (getattr(self, "link", None), getattr(self, "qmp", None)):
-                if connection is not None:
-                    connection.close()
-            if hasattr(self, "qemu"):
-                self.qemu.kill()
+            for one in reversed(self._running):
+                one.kill() if isinstance(one, Part) else one.close()
             if self.failed and self._save_logs is not None:
                 self.saved_logs = self.private.save_logs(self._save_logs)
         finally:
+            self._running.clear()
             self.private.close()
 
     def _command(self, directory: Path) -> list[str | Path]:

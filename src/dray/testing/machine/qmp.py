@@ -6,7 +6,6 @@ import json
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from dray.errors import InvalidError, UnavailableError
@@ -15,11 +14,10 @@ _TIMEOUT_S = 30.0
 
 
 class Qmp:
-    """One connection, used by one thread at a time."""
+    """One connection, which it owns; used by one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.connect(str(path))
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
         self._pending = b""
         self._events: list[dict[str, Any]] = []
         self._receive(time.monotonic() + _TIMEOUT_S)  # the greeting
@@ -27,7 +25,11 @@ class Qmp:
 
     def execute(self, command: str, **arguments: Any) -> Any:
         """Run a command; InvalidError with QEMU's reason where it refuses."""
-        self._socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
+        line = json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n"
+        try:
+            self._socket.sendall(line)
+        except OSError as error:
+            raise UnavailableError(f"QEMU is gone: {error}") from error
         deadline = time.monotonic() + _TIMEOUT_S
         while True:
             said = self._receive(deadline)
