@@ -13,7 +13,7 @@ from dray.bench.left_out import LeftOut
 from dray.bench.measure import Figure
 from dray.bench.peers import agent_peer, sample_plugin
 from dray.cli.bench import as_json, as_table
-from dray.errors import NotFoundError
+from dray.errors import Error, NotFoundError
 
 TINY = Sizes(shares=5, pci=3, usb=2, idle_seconds=0.1, unplugs=3, pause=(0.0, 0.02), calls=16, rounds=2)
 
@@ -24,7 +24,10 @@ def test_a_percentile_is_one_of_the_values() -> None:
     assert percentile([7.0], 0.5) == 7.0
 
 
-def test_a_small_run_measures_everything() -> None:
+@pytest.mark.parametrize("peers", ["those installed", "none"])
+def test_a_small_run_measures_everything(peers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if peers == "none":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     heard: list[str] = []
     taken = list(figures(sizes=TINY, build_peer=False, say=heard.append))
     found = [one for one in taken if isinstance(one, Figure)]
@@ -39,8 +42,9 @@ def test_a_small_run_measures_everything() -> None:
     } <= names
     assert all(one.dray > 0 for one in found if one.name != "CPU while idle")
     assert all(one.peer for one in found if one.peer_name and one.name != "CPU while idle")
-    left_out = [one for one in taken if isinstance(one, LeftOut)]
-    assert any(one.name == PODS and "--cluster" in one.why for one in left_out)
+    left_out = {one.name: one.why for one in taken if isinstance(one, LeftOut)}
+    assert "--cluster" in left_out[PODS]
+    assert (len(left_out) == 3 and not any(one.peer_name for one in found)) or peers != "none"
     assert "building a machine with 20 devices" in heard
 
 
@@ -61,3 +65,13 @@ def test_what_was_left_out_is_shown() -> None:
     figure, missing = Figure("unplug", "ms", 2.0), LeftOut("pods", "add --cluster")
     assert as_table([figure], [missing]).splitlines()[-1] == "left out: pods: add --cluster"
     assert json.loads(as_json([figure], [missing]))["leftOut"] == [{"name": "pods", "why": "add --cluster"}]
+
+
+def test_a_cluster_that_cannot_be_had_is_said_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    heard: list[str] = []
+    with pytest.raises(Error):  # without root, without Go, or without a checkout: whichever comes first
+        list(figures(cluster=True, sizes=TINY, say=heard.append))
+    assert heard == []

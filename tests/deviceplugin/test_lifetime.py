@@ -2,17 +2,20 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dray.cdi.edits import ContainerEdits
 from dray.deviceplugin.directory import following
 from dray.deviceplugin.lifetime import PluginLifetime, Timing
-from dray.deviceplugin.plugin import Offer, ResourcePlugin
+from dray.deviceplugin.plugin import CarryOut, Offer, ResourcePlugin
 from dray.deviceplugin.state import REGISTERED, WAITING, Phase
-from dray.drivers.contract import Health
+from dray.drivers.contract import Health, Prepared
+from dray.errors import Error
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
@@ -28,12 +31,12 @@ TIMING = Timing(after_failures=(0.05, 0.1), after_clean_end=0.05)
 
 @asynccontextmanager
 async def plugin_running(
-    directory: Path, feed: InventoryFeed, timing: Timing = TIMING
+    directory: Path, feed: InventoryFeed, timing: Timing = TIMING, carry_out: CarryOut = nothing
 ) -> AsyncIterator[PluginLifetime]:
     async with following(directory) as watched:
         offer = Offer(RESOURCE, TapeDriver(), SOCKET)
         lifetime = PluginLifetime(
-            lambda: ResourcePlugin(offer, feed, nothing), watched, SystemClock(), timing
+            lambda: ResourcePlugin(offer, feed, carry_out), watched, SystemClock(), timing
         )
         async with running(lifetime.run(), name="lifetime"):
             yield lifetime
@@ -120,6 +123,57 @@ async def test_a_refusing_kubelet_is_tried_again(kubelet: SmallKubelet, feed: In
         assert kubelet.registered == []
         kubelet.refuse = ""
         await until(lambda: lifetime.is_registered)
+
+
+async def test_told_to_stop_it_takes_the_devices_back_and_finishes_its_calls(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    """A kubelet closes the connection when the list ends, so the list must not end before."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(prepared: Prepared) -> ContainerEdits:
+        begun.set()
+        await may_end.wait()
+        return prepared.edits
+
+    async with kubelet.running(), asyncio.TaskGroup() as group:
+        async with plugin_running(kubelet.directory, feed, carry_out=slow):
+            await until(lambda: RESOURCE in kubelet.healthy)
+            call = group.create_task(kubelet.allocate(RESOURCE, "tape1"))
+            await begun.wait()
+            group.create_task(ends_later(may_end, lambda: kubelet.lists[RESOURCE] == []))
+        assert dict((await call).envs) == {"TAPES": "tape1"}
+
+
+async def ends_later(may_end: asyncio.Event, condition: Callable[[], bool]) -> None:
+    """The list is empty while the call still runs."""
+    await until(condition)
+    may_end.set()
+
+
+async def test_a_call_that_does_not_end_does_not_keep_it_from_stopping(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    begun = asyncio.Event()
+
+    async def hang(prepared: Prepared) -> ContainerEdits:
+        begun.set()
+        await asyncio.Event().wait()
+        return prepared.edits
+
+    timing = replace(TIMING, work=0.1)
+    async with kubelet.running(), asyncio.TaskGroup() as group:
+        async with plugin_running(kubelet.directory, feed, timing, carry_out=hang):
+            await until(lambda: RESOURCE in kubelet.healthy)
+            call = group.create_task(expect_error(kubelet.allocate(RESOURCE, "tape1")))
+            await begun.wait()
+        await call
+    assert kubelet.lists[RESOURCE] == []
+
+
+async def expect_error(call: Awaitable[object]) -> None:
+    with pytest.raises(Error):
+        await call
 
 
 async def test_failures_are_spaced_out(kubelet: SmallKubelet, feed: InventoryFeed) -> None:

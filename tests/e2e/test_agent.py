@@ -86,12 +86,13 @@ def test_a_pod_gets_what_it_asks_for_and_nothing_else(cluster: Cluster, start: S
     agent = start({"dray": {"sim": {"devices": [gpus(numaNodes=2, preStart={"action": "reset"})]}}})
     has_vhost = Path("/dev/vhost-net").exists()
     agent.wait_serves({KVM: SHARES, TUN: SHARES, GPU: 2, VHOST_NET: SHARES if has_vhost else 0})
+    makes = "mknod /own c 10 232 && (exec 3<>/own) 2>&1"
     opens = "for node in /dev/kvm /dev/net/tun /dev/dray-sim/*; do (exec 3<>$node) && echo $node; done"
     name = created(
         cluster,
         pod(
             "with-all",
-            f"{opens}; echo $SIM_RESOURCE_EXAMPLE_COM_GPU; ls /dev/dray-sim",
+            f"{makes} && {opens}; echo $SIM_RESOURCE_EXAMPLE_COM_GPU; ls /dev/dray-sim",
             hostNetwork=True,
             resources=limits(KVM, TUN, GPU),
         ),
@@ -106,8 +107,8 @@ def test_a_pod_gets_what_it_asks_for_and_nothing_else(cluster: Cluster, start: S
     rules = allowed(cluster, ended)
     assert (rules["10:232"], rules["10:200"]) == (asked, asked)
     cluster.kubectl("delete", "pod", name)
-    makes = "mknod /own c 10 232 && (exec 3<>/own) 2>&1; test -e /dev/kvm || echo none"
-    refused = run(cluster, pod("with-tun", makes, hostNetwork=True, resources=limits(TUN)))
+    script = f"{makes}; test -e /dev/kvm || echo none"
+    refused = run(cluster, pod("with-tun", script, hostNetwork=True, resources=limits(TUN)))
     assert refused.splitlines() == ["sh: can't create /own: Operation not permitted", "none"]
 
 
@@ -129,7 +130,7 @@ def test_edits_of_the_config_touch_what_they_name(cluster: Cluster, start: Start
     agent.write(one)
     agent.wait_serves({GPU: 2, MORE: 0, TUN: SHARES})
     assert agent.registrations() - before == {MORE: 1}
-    assert plugin_sockets(cluster) == [name for name in plugin_sockets(cluster) if "more" not in name]
+    assert [name for name in plugin_sockets(cluster) if "more" in name] == []
     now = cluster.wait_pod(holder)["status"]["containerStatuses"][0]
     assert (now["containerID"], now["restartCount"]) == (started, 0)
     cluster.kubectl("delete", "pod", holder)
@@ -224,3 +225,12 @@ def test_what_another_plugin_serves_is_left_to_it(cluster: Cluster, start: Start
     Path("/tmp", device).unlink()  # the peer makes its devices there, wherever it runs
     other.stop()
     agent.wait_serves({PLUGIN_RESOURCE: 3, TUN: SHARES})
+
+
+def test_a_killed_agents_sockets_go_with_its_resources(cluster: Cluster, start: Start) -> None:
+    agent = start({"dray": {"sim": {"devices": [gpus(), {"name": "more", "resourceName": MORE}]}}})
+    agent.wait_serves({GPU: 2, MORE: 1})
+    agent.part.kill()
+    agent.write({"dray": {"sim": {"devices": [gpus()]}}})
+    agent.part.start()
+    agent.wait_serves({GPU: 2})  # the fixture then stops it, and no socket may be left

@@ -109,7 +109,7 @@ async def test_the_plugin_directory_may_go_and_come_in_every_way(tmp_path: Path)
     random_ = random.Random(11)
     waits = []
     async with node.agent(BARE):
-        for _ in range(campaign(5, 200)):
+        for _ in range(campaign(4, 200)):
             node.kubelet.registered.clear()
             async with node.kubelet.running():
                 waits.append(await _wait_all(node))
@@ -161,7 +161,7 @@ class Moody(Tough):
             case "refuse":
                 raise InvalidError("no such version", field="version")
             case "slow":
-                await asyncio.sleep(campaign(1, 4))
+                await asyncio.sleep(campaign(2, 16) / 4)
             case "hang":
                 await asyncio.Event().wait()
         return await super().register(request)

@@ -9,7 +9,7 @@ import asyncio
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -30,24 +30,26 @@ from dray.bench.measure import Figure
 from dray.bench.peers import agent_peer, sample_plugin
 from dray.drivers.naming import KUBEVIRT_PREFIX
 from dray.errors import NotFoundError
+from dray.testing.install_steps import Say
 
 KVM = f"{KUBEVIRT_PREFIX}kvm"
 PODS = "pod created to running, on a real kubelet"
-Say = Callable[[str], None]
 
 
 def figures(
     *, cluster: bool = False, sizes: Sizes | None = None, build_peer: bool = True, say: Say = lambda _: None
 ) -> Iterator[Figure | LeftOut]:
     """All figures. With `cluster` also those that need root and a real Kubernetes; `say` hears of the progress."""
+    if cluster:
+        from dray.bench.agent_pods import check_ready, pod_figures
+
+        check_ready()
     wanted = sizes or Sizes()
     left_out: list[LeftOut] = []
     peer = _peer(build_peer, left_out, say)
     sample = _sample(left_out)
     yield from asyncio.run(_beside_recorders(wanted, peer, sample, say))
     if cluster:
-        from dray.bench.agent_pods import pod_figures
-
         yield from pod_figures(wanted, say)
     else:
         left_out.append(
@@ -122,7 +124,7 @@ def _memory(when: str, ours: Contender, rivals: Sequence[Contender]) -> Iterator
 async def _idle(ours: Contender, rivals: Sequence[Contender], sizes: Sizes, say: Say) -> list[Figure]:
     say(f"idle for {sizes.idle_seconds:g} s")
     everyone = (ours, *rivals)
-    await asyncio.sleep(min(3.0, sizes.idle_seconds))  # the looks that follow a start are over then
+    await asyncio.sleep(min(5.0, sizes.idle_seconds))  # the looks that follow a start are over then
     before = [cpu_seconds(one.pid) for one in everyone]
     await asyncio.sleep(sizes.idle_seconds)
     spent = [cpu_seconds(one.pid) - was for one, was in zip(everyone, before, strict=True)]

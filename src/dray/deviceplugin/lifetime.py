@@ -48,6 +48,8 @@ class Timing:
     after_clean_end: float = 1.0
     calls: float = 5.0
     goodbye: float = 1.0
+    work: float = 8.0
+    """How long running calls may take when we are told to stop."""
     patience: float = 1.0
     """How long a kubelet may take to give up what a plugin that ended had told it."""
     settle: float = 1.0
@@ -131,6 +133,10 @@ class PluginLifetime:
                     if _is_at(path, ours):
                         wanted = await self._stay_registered(plugin, path, ours)
                 why = "the kubelet ended the list" if _is_at(path, ours) else "socket is gone"
+            except asyncio.CancelledError:
+                plugin.streams.dismiss()
+                await plugin.wait_idle(self._timing.work)
+                raise
             finally:
                 if self.is_registered:
                     self.state = WAITING

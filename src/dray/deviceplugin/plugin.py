@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dray.cdi.edits import ContainerEdits
@@ -68,6 +70,9 @@ class ResourcePlugin:
         self.offer = offer
         self.metrics = metrics or NoMetrics()
         self._carry_out = carry_out
+        self._calls = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._catalog = Catalog(offer.resource, feed)
         self.streams = ListStreams(offer.resource, feed, self._catalog, self.metrics)
 
@@ -112,7 +117,7 @@ class ResourcePlugin:
         driver. A device that is unhealthy is refused with its reason, though a kubelet that did not have our last list
         yet may ask for it: it would fail later, and less clearly, when the container starts.
         """
-        with self.metrics.allocating():
+        with self._working(), self.metrics.allocating():
             driver = self.offer.driver
             parcels = [self._prepare(driver, asked.devices_ids) for asked in request.container_requests]
             edits = [await self._carry_out(one) if one is not None else ContainerEdits() for one in parcels]
@@ -124,9 +129,28 @@ class ResourcePlugin:
         """Before each start of a container, if the driver wants it; of a device that is unhealthy by now, too."""
         driver = self.offer.driver
         if isinstance(driver, HasPreStart):
-            with self.metrics.pre_starting():
+            with self._working(), self.metrics.pre_starting():
                 await driver.pre_start(self.offer.resource, self._devices(request.devices_ids))
         return PreStartContainerResponse()
+
+    async def wait_idle(self, timeout: float) -> None:
+        """Return when no container is being worked for, or after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
+        except TimeoutError:
+            _log.warning("stops though a container waits", resource=self.offer.resource, waited_s=timeout)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        self._calls += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
 
     def _prepare(self, driver: Driver, ids: Iterable[str]) -> Prepared | None:
         asked = list(ids)

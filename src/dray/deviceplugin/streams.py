@@ -14,6 +14,7 @@ from dray.wire.deviceplugin import HEALTHY
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ListAndWatchResponse
 
 _log = get_log("deviceplugin")
+_NOTHING = ListAndWatchResponse()
 
 
 class ListStreams:
@@ -28,7 +29,7 @@ class ListStreams:
         self._metrics = metrics or NoMetrics()
         self._open = 0
         self._all_ended = asyncio.Event()
-        self._silent = self._retired = False
+        self._silent = self._dismissed = self._retired = False
         self._stirred = asyncio.Event()
         self._told = ListAndWatchResponse()
 
@@ -50,8 +51,8 @@ class ListStreams:
                     self._metrics.listed()
                     yield news
                 await wait_first(self._feed.wait_newer(generation), stirred.wait())
-            if not self._silent:
-                yield ListAndWatchResponse()
+            if not self._silent and told != _NOTHING:
+                yield _NOTHING
         finally:
             self._open -= 1
             if not self._open:
@@ -68,6 +69,11 @@ class ListStreams:
         For a kubelet that has another plugin's list: what we say, and that we end, would count as said by that one.
         """
         self._silent = silent
+        self._stir()
+
+    def dismiss(self) -> None:
+        """Say goodbye but stay open: a kubelet closes the connection with the stream, and what runs on it is cut off."""
+        self._dismissed = True
         self._stir()
 
     async def retire(self, timeout: float) -> None:
@@ -92,6 +98,8 @@ class ListStreams:
 
     def _news(self, told: ListAndWatchResponse | None) -> ListAndWatchResponse | None:
         """The list, if it differs from the one told last. Most changes of the inventory are of other resources."""
+        if self._dismissed:
+            return None if told == _NOTHING else _NOTHING
         found = self._catalog.current.listing
         if found.message is told or found.message == told:
             return None

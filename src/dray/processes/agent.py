@@ -17,6 +17,7 @@ from typing import NoReturn
 from dray.cdi.edits import ContainerEdits
 from dray.deviceplugin.controller import PluginController
 from dray.deviceplugin.directory import following
+from dray.deviceplugin.leftovers import SocketLedger
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import Offer
 from dray.drivers.carry_out import HostWork
@@ -90,6 +91,7 @@ class Agent:
     lookout: Lookout
     cards: CardKeeper
     plugins: PluginController
+    sockets: SocketLedger
     socket_directory: str
     served: Served = field(default_factory=Served)
     drivers: Mapping[str, Driver] = field(default_factory=dict)
@@ -111,7 +113,9 @@ class Agent:
             await self.lookout.wait_looked()
             inventory = self.feed.current
             had = (had | {device.resource for device in inventory.devices}) & self.drivers.keys()
-            self.plugins.want(offers_of(self.drivers, had | permanent(self.served), self.socket_directory))
+            offers = offers_of(self.drivers, had | permanent(self.served), self.socket_directory)
+            await self.sockets.want(offer.socket for offer in offers)
+            self.plugins.want(offers)
             await wait_first(self.feed.wait_newer(inventory.generation), self.changed.wait())
 
     def why_unready(self) -> str:
@@ -171,7 +175,9 @@ async def _assemble(stack: AsyncExitStack, options: AgentOptions, config: Config
     plugins = PluginController(
         directory, feed, carry_out, clock, kubelet_dir=options.kubelet_dir, metrics=plugin_metrics
     )
-    agent = Agent(clock, Kinds(clock), feed, lookout, cards, plugins, str(options.device_plugin_dir))
+    ledger = SocketLedger(options.state_dir / "sockets", options.device_plugin_dir, clock=clock)
+    sockets = stack.enter_context(ledger)
+    agent = Agent(clock, Kinds(clock), feed, lookout, cards, plugins, sockets, str(options.device_plugin_dir))
     own.follow(feed, lookout, config)
     if options.metrics is not None:
         await stack.enter_async_context(_serving_metrics(metrics, options.metrics, agent))

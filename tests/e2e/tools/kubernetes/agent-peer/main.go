@@ -2,8 +2,8 @@
 //
 // The sample itself has two devices and no health; this one serves as many as it is told and watches their nodes.
 //
-//	agent-peer serve SPEC       serve until SIGTERM, registered at <directory>/kubelet.sock
-//	agent-peer load SOCKET IDS CALLS CLIENTS   call Allocate, print the seconds of each call, one a line
+//	agent-peer serve SPEC                      serve until SIGTERM, registered at <directory>/kubelet.sock
+//	agent-peer load SOCKET IDS CALLS CLIENTS   call Allocate; print the seconds of the whole, then of each call
 package main
 
 import (

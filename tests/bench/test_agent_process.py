@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from dray.bench.agent_process import cpu_seconds, memory_of
+
+
+def test_cpu_time_is_that_of_the_process() -> None:
+    before, own = cpu_seconds(os.getpid()), time.process_time()
+    while time.process_time() - own < 0.02:
+        pass
+    assert 0.02 <= cpu_seconds(os.getpid()) - before <= time.process_time() - own + 0.01
+
+
+def test_memory_grows_by_what_a_process_takes() -> None:
+    code = "import sys; kept = bytearray(b'x') * (int(sys.argv[1]) * 2**20); print(len(kept), flush=True); input()"
+    used = []
+    for size in (0, 20):
+        command = [sys.executable, "-c", code, str(size)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            used.append(memory_of(process.pid))
+            process.communicate(b"\n", timeout=10)
+    small, large = used
+    assert small.uss <= small.pss <= small.rss
+    assert 18 < large.rss - small.rss < 25
+    assert 18 < large.uss - small.uss < 25
