@@ -36,9 +36,13 @@ def worsened(root: Place, device: Device) -> Device:
 
     It never makes a device healthy: only the full look knows all that must be so.
     """
-    for path in device.watch:
-        if device.health is Health.HEALTHY and not root.exists(path):
-            return replace(device, health=Health.UNHEALTHY, reason=f"{path} does not exist", upkeep=())
+    for path in device.watch if device.health is Health.HEALTHY else ():
+        try:
+            reason = "" if root.exists(path) else f"{path} does not exist"
+        except Error as error:  # a loop of links, a file for a directory
+            reason = problem_of(error, path).message
+        if reason:
+            return replace(device, health=Health.UNHEALTHY, reason=reason, upkeep=())
     return device
 
 

@@ -131,7 +131,10 @@ def _ask(change: HostChange, request: bytes, seconds: float) -> _Answer:
     pipe = subprocess.PIPE
     # -P: nothing is imported from the directory we happen to be in
     argv = [sys.executable, "-P", "-m", __name__]
-    process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe)
+    try:
+        process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe)
+    except OSError as error:  # no memory, no process left
+        raise UnavailableError(f"cannot start a process to {change.describe()}: {error.strerror}") from error
     try:
         out, err = process.communicate(request, timeout=seconds)
     except subprocess.TimeoutExpired as error:

@@ -15,6 +15,9 @@ from dray.runtime.clock import Clock
 MEMORY = 120.0
 """Seconds. By then the kubelet tells of the pod, and its process has opened the node."""
 
+UNTOLD = 10.0
+"""Seconds. By then the kubelet tells of the pod."""
+
 
 class Handouts:
     """Kept in memory only: a process that was killed has answered nobody since. Any thread may call."""
@@ -33,6 +36,12 @@ class Handouts:
             now = self._clock.monotonic()
             self._given = {node: at for node, at in self._given.items() if now - at < MEMORY}
             self._given.update(dict.fromkeys(nodes, now))
+
+    def is_new(self, nodes: Collection[str]) -> bool:
+        """Whether one of these was given so lately that the kubelet may not tell of it yet."""
+        with self._lock:
+            now = self._clock.monotonic()
+            return any(now - self._given.get(node, float("-inf")) < UNTOLD for node in nodes)
 
     def take(self, nodes: Collection[str]) -> bool:
         """Call before a device is removed or changed: True: nobody was given these lately, and nobody is any more."""

@@ -7,9 +7,9 @@ that vanished is told before the full look, which takes longer the more devices 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +19,7 @@ from dray.errors import Error, InvariantError, UnavailableError
 from dray.hardware.host_root import HostRoot
 from dray.hardware.sweep import Sweep
 from dray.hardware.uevents import Uevents
+from dray.inventory.former import formers, held_back
 from dray.inventory.inventory import InventoryFeed
 from dray.inventory.remembered import RememberedDevices
 from dray.inventory.story import tell_changes, tell_problems
@@ -32,6 +33,9 @@ _log = get_log("inventory")
 _SHORTEST = 0.01
 LOOK_SECONDS = 30.0
 """A look takes milliseconds; one that takes longer is stuck in the kernel, and the last one counts."""
+
+FORMER_SECONDS = 5.0
+"""How often the kubelet is asked whether a device that has another name now is still held under the old one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Lookout:
         *,
         remembered: RememberedDevices | None = None,
         after_look: Callable[[Sequence[Device]], Awaitable[None]] | None = None,
+        still_held: Callable[[Sequence[Device]], Awaitable[Collection[Device]]] | None = None,
         threads: Threads | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -82,6 +87,9 @@ class Lookout:
         self._clock = clock
         self._remembered = remembered
         self._after_look = after_look
+        self._still_held = still_held
+        self.former: tuple[Device, ...] = remembered.former if remembered else ()
+        """What containers still hold under names that the devices do not have any more."""
         self._threads = threads or Threads()
         self._pace = pace or Pace()
         self._drivers: tuple[Driver, ...] = ()
@@ -171,12 +179,13 @@ class Lookout:
         self.looks += 1
         self.seconds += self._clock.monotonic() - started
         self._problems = tell_problems(self._problems, found.problems)
+        found = await self._hold_back(found)
         self._known = found.devices
         self._publish(found.devices)
         if self._remembered:
             remembered = self._remembered
             await self._threads.run(
-                lambda: remembered.save(found.devices),
+                lambda: remembered.save(found.devices, self.former),
                 doing="remember the devices",
                 seconds=LOOK_SECONDS,
                 alone_on=("remember",),
@@ -186,6 +195,17 @@ class Lookout:
         if self._after_look:
             await self._after_look(found.devices)
         return found
+
+    async def _hold_back(self, found: _Round) -> _Round:
+        """What a container has under a former name is not offered under the new one until it is given back."""
+        if self._still_held is None:
+            return found
+        self.former = formers(self.former, self._known, found.devices)
+        if not self.former:
+            return found
+        self.former = tuple(await self._still_held(self.former))
+        again_in = min(found.again_in or FORMER_SECONDS, FORMER_SECONDS) if self.former else found.again_in
+        return replace(found, devices=held_back(found.devices, self.former), again_in=again_in)
 
     def _publish(self, devices: Iterator[Device] | Sequence[Device]) -> None:
         before = self._feed.current

@@ -37,6 +37,7 @@ class _Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class _Content(msgspec.Struct, frozen=True):
     devices: tuple[_Remembered, ...] = ()
+    former: tuple[_Remembered, ...] = ()
 
 
 _FIELDS = tuple(field.name for field in msgspec.structs.fields(_Remembered))
@@ -52,7 +53,7 @@ class RememberedDevices:
     def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
         self._checkpoint = Checkpoint(path, Format(_Content), clock=clock)
         self._saved = _Content()
-        self._unsaved = ""
+        self._is_told = False
 
     def __enter__(self) -> RememberedDevices:
         self._checkpoint.__enter__()
@@ -72,14 +73,19 @@ class RememberedDevices:
     @property
     def devices(self) -> tuple[Device, ...]:
         """What was saved last. Nobody has looked at them since, so none is healthy."""
-        return tuple(
-            Device(health=Health.UNHEALTHY, reason="not looked at yet", **msgspec.structs.asdict(one))
-            for one in self._saved.devices
-        )
+        return tuple(map(_device, self._saved.devices))
 
-    def save(self, devices: Iterable[Device]) -> None:
+    @property
+    def former(self) -> tuple[Device, ...]:
+        """What containers may hold under names that the devices do not have any more (`former.py`)."""
+        return tuple(map(_device, self._saved.former))
+
+    def save(self, devices: Iterable[Device], former: Iterable[Device] = ()) -> None:
         """Keep these; called after every look, and writes only what is new. A full disk is told once, and tried again."""
-        content = _Content(tuple(_remembered(device) for device in devices if device.shares is None))
+        content = _Content(
+            tuple(_remembered(device) for device in devices if device.shares is None),
+            tuple(map(_remembered, former)),
+        )
         if content == self._saved:
             return
         try:
@@ -87,11 +93,15 @@ class RememberedDevices:
         except InvariantError:
             raise
         except Error as error:
-            if str(error) != self._unsaved:
+            if not self._is_told:
                 _log.warning("devices are not remembered over a restart", error=str(error))
-            self._unsaved = str(error)
+            self._is_told = True
             return
-        self._saved, self._unsaved = content, ""
+        self._saved, self._is_told = content, False
+
+
+def _device(one: _Remembered) -> Device:
+    return Device(health=Health.UNHEALTHY, reason="not looked at yet", **msgspec.structs.asdict(one))
 
 
 def _remembered(device: Device) -> _Remembered:

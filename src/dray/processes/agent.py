@@ -17,6 +17,7 @@ from typing import NoReturn
 from dray.cdi.edits import ContainerEdits
 from dray.deviceplugin.controller import PluginController
 from dray.deviceplugin.directory import following
+from dray.deviceplugin.held import held_ids
 from dray.deviceplugin.leftovers import SocketLedger
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import Offer
@@ -160,7 +161,25 @@ async def _assemble(stack: AsyncExitStack, options: AgentOptions, config: Config
         await work.upkeep(devices)
         cards.wake()
 
-    lookout = Lookout(root, feed, clock, remembered=remembered, after_look=after_look, threads=threads)
+    async def still_held(devices: Sequence[Device]) -> Collection[Device]:
+        ids = await held_ids(options.kubelet_dir)
+        return [
+            device
+            for device in devices
+            if ids is None
+            or not ids.get(device.resource, frozenset()).isdisjoint(device.share_ids)
+            or handouts.is_new(device.watch)
+        ]
+
+    lookout = Lookout(
+        root,
+        feed,
+        clock,
+        remembered=remembered,
+        after_look=after_look,
+        still_held=still_held,
+        threads=threads,
+    )
     cards = CardKeeper(
         root,
         options.state_dir,
@@ -168,6 +187,7 @@ async def _assemble(stack: AsyncExitStack, options: AgentOptions, config: Config
         clock,
         feed=feed,
         handouts=handouts,
+        former=lambda: lookout.former,
         kubelet_dir=options.kubelet_dir,
         on_change=lookout.wake,
     )

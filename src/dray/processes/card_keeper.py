@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from dray.deviceplugin.held import held_ids
+from dray.drivers.contract import Device
 from dray.drivers.failures import Apply
 from dray.drivers.mdev.manager import MdevManager
 from dray.drivers.mdev.situation import Wishes
@@ -42,6 +43,7 @@ class CardKeeper:
         *,
         feed: InventoryFeed,
         handouts: Handouts,
+        former: Callable[[], Sequence[Device]],
         kubelet_dir: Path,
         on_change: Callable[[], None],
     ) -> None:
@@ -50,6 +52,7 @@ class CardKeeper:
         self._clock = clock
         self._feed = feed
         self._handouts = handouts
+        self._former = former
         self._kubelet_dir = kubelet_dir
         self._on_change = on_change
         self._due = asyncio.Event()
@@ -95,14 +98,18 @@ class CardKeeper:
             return self._mdevs.step(self._wishes, held), self._profiles.step(self._rules, held)
 
     def _held(self, ids: Mapping[str, frozenset[str]] | None) -> frozenset[str]:
-        """The UUIDs and PCI addresses of what containers hold."""
+        """The UUIDs and PCI addresses of what containers hold; all, where the kubelet does not say."""
         return frozenset(
             address
-            for device in self._feed.current.devices
-            if not (ids or {}).get(device.resource, frozenset()).isdisjoint(device.share_ids)
+            for device in self._devices()
+            if ids is None or not ids.get(device.resource, frozenset()).isdisjoint(device.share_ids)
             for address in device.addresses
         )
 
+    def _devices(self) -> tuple[Device, ...]:
+        """Also those that containers hold under names which the configuration does not have any more."""
+        return (*self._feed.current.devices, *self._former())
+
     def _may_take(self, address: str) -> bool:
-        devices = [device for device in self._feed.current.devices if address in device.addresses]
+        devices = [device for device in self._devices() if address in device.addresses]
         return self._handouts.take([node for device in devices for node in device.watch])

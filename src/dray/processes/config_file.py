@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -133,9 +134,16 @@ def _facts(status: os.stat_result | None) -> tuple[int, ...]:
     return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
 
 
+def _open(path: str, flags: int) -> int:
+    """Without waiting for the writer of a FIFO."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def _read(path: Path, flag: str) -> str:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InvalidError(f"{path}: is no plain file", field=flag)
             content = file.read(_LIMIT + 1)
     except OSError as error:
         raise from_os_error(error, f"read {flag}", os.fspath(path)) from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from dray.errors import InvariantError, UnavailableError
+from dray.errors import InvariantError, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.checkpoint_format import Format, Unreadable
 from dray.runtime.files.durable import make_directory, open_directory, put_in_place, sync_directory
@@ -71,9 +71,9 @@ class Checkpoint(Generic[T]):
         return self._path
 
     def __enter__(self) -> Checkpoint[T]:
-        self._make_directory()
-        # On a full or read-only disk there may be no lock file yet. Reading goes on, and `save` asks again.
+        # On a full or read-only disk there may be no directory and no lock file yet. Reading goes on, and `save` asks again.
         with contextlib.suppress(UnavailableError):
+            self._make_directory()
             self._lock.acquire()
         return self
 
@@ -87,7 +87,12 @@ class Checkpoint(Generic[T]):
 
         A file that cannot be used is set aside and told, not raised. Errors: DeniedError when it may not be read.
         """
-        with self._turn, self._directory("load", "nothing was changed") as directory:
+        with self._turn, contextlib.ExitStack() as stack:
+            try:
+                directory = stack.enter_context(self._directory("load", "nothing was changed"))
+            except NotFoundError:
+                self._loaded, self._unusable = True, None
+                return Loaded(None)
             with contextlib.suppress(OSError):
                 os.unlink(self._temporary, dir_fd=directory)
             self._loaded, self._unusable = True, None

@@ -6,6 +6,7 @@ Every directory is watched before something is looked up in it, so a change afte
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from dray.runtime.files import syscalls
 from dray.runtime.files.syscalls import Statx
 
 _LINKS_ALLOWED = 40
+_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 _WALK = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Key = tuple[Path, str]
@@ -102,7 +104,9 @@ class Look:
             if descriptor is None:
                 return None
             self.interests.add(self._watch_directory(descriptor), "", (path, ""))
-            names = sorted(os.listdir(descriptor))  # noqa: PTH208  (by descriptor)
+            names: list[str] = []
+            with _none_when_changed():
+                names = sorted(os.listdir(descriptor))  # noqa: PTH208  (by descriptor)
             entries = ((name, self._entry(descriptor, name)) for name in names)
             return {name: found for name, found in entries if found is not None}
 
@@ -158,9 +162,13 @@ def _parts(path: str) -> list[str]:
 
 @contextlib.contextmanager
 def _none_when_changed() -> Iterator[None]:
-    # Between two steps the entry may vanish or become something else. It was watched, so an event brings us back.
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+    # Between two steps the entry may vanish or become something else. It was watched, so an event brings us back. What we
+    # may not look at, or a link with a name that no file can have, is not there either: for us.
+    try:
         yield
+    except OSError as error:
+        if error.errno in _EXHAUSTED:
+            raise
 
 
 def _open(stack: contextlib.ExitStack, name: str, dir_fd: int, flags: int) -> int | None:

@@ -162,7 +162,7 @@ class FileWatch:
                 return
             try:
                 self._look()
-            except (UnavailableError, DeniedError) as error:  # a new directory cannot be watched
+            except UnavailableError as error:  # a new directory cannot be watched
                 self._poll_only(error)
                 self._look()
             except OSError as error:
@@ -177,13 +177,24 @@ class FileWatch:
 
     def _look(self) -> None:
         """One look; when it fails half-way, the memory stays stale and the next call looks again."""
-        watch = self._inotify.watch_directory if self._inotify else lambda _: -1
-        look = Look(watch, follow=self._follow, root=self._root)
+        look = Look(self._watch_directory, follow=self._follow, root=self._root)
         paths = {path: look.at_path(path) for path in self._paths}
         directories = {path: look.in_directory(path) for path in self._directories}
         if self._inotify:
             self._inotify.keep_only(set(look.interests.by_watch))
         self._memory.renew(paths, directories, look.interests)
+
+    def _watch_directory(self, descriptor: int) -> int:
+        """-1 where it is not watched. One that we may not read does not cost the others their events."""
+        if self._inotify is None:
+            return -1
+        try:
+            return self._inotify.watch_directory(descriptor)
+        except DeniedError as error:
+            if self._poll is None:
+                raise
+            self.polling_because = str(error)
+            return -1
 
     def _poll_only(self, error: Error) -> None:
         if self._poll is None:
