@@ -122,7 +122,9 @@ async def test_kills_at_random_moments(tmp_path: Path) -> None:
                 assert await agent.kill(signal.SIGTERM) == 0
         assert wreckage.mdevs() == FOREIGN  # all of ours are gone, none of theirs
     left = sorted(path.name for path in node.options.state_dir.iterdir())
-    assert set(left) <= {"devices", "devices.lock", "mdevs", "mdevs.lock"}, left
+    assert set(left) <= {
+        f"{name}{end}" for name in ("devices", "mdevs", "sockets") for end in ("", ".lock")
+    }, left
     assert not [line for line in agent.log().splitlines() if "level=error" in line or " lost" in line]
     assert not [
         path for path in node.kubelet.directory.iterdir() if path.is_socket() and path.name != "kubelet.sock"
