@@ -7,7 +7,7 @@ that vanished is told before the full look, which takes longer the more devices 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,9 +139,13 @@ class Lookout:
             pause = min(poll, self._pace.settle)
             while True:
                 self._woken.clear()
-                found = await self._look(watched)
+                before = watch.snapshot
+                found = await self._look_watching(watch, watched)
                 if found.watched != watched:
                     return found.watched
+                if watch.snapshot is not before:  # the look may have missed it
+                    await self._clock.sleep(_SHORTEST)
+                    continue
                 happened = await self._wait(watch, min(pause, max(found.again_in or pause, _SHORTEST)))
                 pause = min(poll, self._pace.settle) if happened else poll
 
@@ -149,26 +153,50 @@ class Lookout:
         """Until something happens, or time is up; whether it did. What vanished is told at once."""
         before = watch.snapshot
         await wait_first(watch.wait_changed(), self._woken.wait(), self._clock.sleep(seconds))
-        gone = {str(path) for path, entry in watch.snapshot.paths.items() if entry is None}
-        if watch.snapshot is not before and gone:
-            with self._root.sweep() as sweep:
-                self._publish(
-                    worsened(sweep, device) if gone.intersection(device.watch) else device
-                    for device in self._feed.current.devices
-                )
+        if watch.snapshot is not before and self._tell_gone(watch):
+            # The look runs in a thread and would hold up the streams, which tell of it now.
+            await self._clock.sleep(_SHORTEST)
         return watch.snapshot is not before or self._woken.is_set()
 
-    async def _look(self, watched: _Watched) -> _Round:
+    def _tell_gone(self, watch: FileWatch) -> bool:
+        """Tell of what vanished, before the full look does; whether there is any."""
+        gone = _gone(watch)
+        if gone:
+            self._publish(self._worsened(self._feed.current.devices, gone))
+        return bool(gone)
+
+    def _worsened(self, devices: Sequence[Device], gone: Set[str]) -> list[Device]:
+        with self._root.sweep() as sweep:
+            return [
+                worsened(sweep, device) if not gone.isdisjoint(device.watch) else device for device in devices
+            ]
+
+    async def _look_watching(self, watch: FileWatch, watched: _Watched) -> _Round:
+        """A full look; what vanishes meanwhile is told at once all the same."""
+        found: list[_Round] = []
+
+        async def look() -> None:
+            found.append(await self._look(watched, watch))
+
+        async def tell() -> NoReturn:
+            while True:
+                await watch.wait_changed()
+                self._tell_gone(watch)
+
+        await wait_first(look(), tell())
+        return found[0]
+
+    async def _look(self, watched: _Watched, watch: FileWatch) -> _Round:
         """One full look. Where it fails as a whole, all stays as it was, and it is tried again."""
         try:
-            return await self._look_once()
+            return await self._look_once(watch)
         except InvariantError:
             raise
         except Error as error:
             self._problems = tell_problems(self._problems, [Problem(str(self._root.path), str(error))])
             return _Round(self._known, (), watched, self._pace.blind)
 
-    async def _look_once(self) -> _Round:
+    async def _look_once(self, watch: FileWatch) -> _Round:
         drivers, started = self._drivers, self._clock.monotonic()
         found = await self._threads.run(
             lambda: look(self._root, drivers, self._known),
@@ -181,7 +209,7 @@ class Lookout:
         self._problems = tell_problems(self._problems, found.problems)
         found = await self._hold_back(found)
         self._known = found.devices
-        self._publish(found.devices)
+        self._publish(self._worsened(found.devices, _gone(watch)))
         if self._remembered:
             remembered = self._remembered
             await self._threads.run(
@@ -234,6 +262,10 @@ class Lookout:
                 yield True
             finally:
                 loop.remove_reader(uevents)
+
+
+def _gone(watch: FileWatch) -> frozenset[str]:
+    return frozenset(str(path) for path, entry in watch.snapshot.paths.items() if entry is None)
 
 
 def look(root: HostRoot, drivers: Sequence[Driver], known: Sequence[Device]) -> _Round:

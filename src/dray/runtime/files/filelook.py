@@ -9,7 +9,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -67,6 +67,17 @@ class Interests:
     def add(self, watch: int, name: str, key: Key) -> None:
         """A change of `name` concerns `key`."""
         self.by_watch.setdefault(watch, {}).setdefault(name, set()).add(key)
+
+    def renewed(self, paths: Collection[Path], newer: Interests) -> Interests:
+        """These, with `newer` in place of all that concerned `paths`."""
+        merged = Interests()
+        for interests, keep_all in ((self, False), (newer, True)):
+            for watch, names in interests.by_watch.items():
+                for name, keys in names.items():
+                    kept = keys if keep_all else {key for key in keys if key[0] not in paths}
+                    if kept:
+                        merged.by_watch.setdefault(watch, {}).setdefault(name, set()).update(kept)
+        return merged
 
     def concerned(self, watch: int, name: str) -> set[Key]:
         """Whom a change of `name` concerns; entries of a listed directory come as (directory, name)."""

@@ -155,7 +155,7 @@ class FileWatch:
         """Take in what happened, and look at the disk if something did."""
         self._last_look = asyncio.get_running_loop().time()
         if self._poll and self._poll.is_due():
-            self._memory.stale = True
+            self._memory.doubt_all()
         self._drain()
         for _ in range(_LOOKS_A_ROUND):
             if not self._memory.stale:
@@ -178,11 +178,13 @@ class FileWatch:
     def _look(self) -> None:
         """One look; when it fails half-way, the memory stays stale and the next call looks again."""
         look = Look(self._watch_directory, follow=self._follow, root=self._root)
-        paths = {path: look.at_path(path) for path in self._paths}
-        directories = {path: look.in_directory(path) for path in self._directories}
+        touched = self._memory.touched
+        paths = {path: look.at_path(path) for path in self._paths if touched is None or path in touched}
+        listed = [path for path in self._directories if touched is None or path in touched]
+        directories = {path: look.in_directory(path) for path in listed}
+        interests = self._memory.renew(paths, directories, look.interests)
         if self._inotify:
-            self._inotify.keep_only(set(look.interests.by_watch))
-        self._memory.renew(paths, directories, look.interests)
+            self._inotify.keep_only(set(interests.by_watch))
 
     def _watch_directory(self, descriptor: int) -> int:
         """-1 where it is not watched. One that we may not read does not cost the others their events."""
@@ -232,22 +234,32 @@ class _Memory:
     def __init__(self) -> None:
         self.snapshot = Snapshot({}, {})
         self.stale = True
+        self.touched: set[Path] | None = None
+        """What events since the last look concern; None: that may be anything."""
         self._interests = Interests()
         self._replaced: set[Key] = set()
         self._all_replaced = False
         self._generation = 0
 
+    def doubt_all(self) -> None:
+        """The next look is at everything."""
+        self.stale, self.touched = True, None
+
     def note(self, event: Event) -> None:
         """Take in one event."""
         if event.is_overflow:
-            self.stale = self._all_replaced = True
+            self._all_replaced = True
+            self.doubt_all()
             return
         if event.is_end:
             # Also the echo of watches that we ended ourselves: those are no longer in the interests.
-            self.stale |= event.watch in self._interests.by_watch
+            if event.watch in self._interests.by_watch:
+                self.doubt_all()
             return
         concerned = self._interests.concerned(event.watch, event.name)
         self.stale |= bool(concerned)
+        if self.touched is not None:
+            self.touched |= {path for path, _ in concerned}
         if event.is_arrival:
             self._replaced |= concerned
 
@@ -256,17 +268,21 @@ class _Memory:
         paths: dict[Path, Found | None],
         directories: dict[Path, dict[str, Found] | None],
         interests: Interests,
-    ) -> None:
-        """Take in one look."""
+    ) -> Interests:
+        """Take in one look, at all or at what was touched; gives what is of interest now."""
         before, listed = self.snapshot.paths, self.snapshot.directories
         now = {path: self._entry(found, before.get(path), (path, "")) for path, found in paths.items()}
         listings = {
             path: self._listing(path, found, listed.get(path) or {}) if found is not None else None
             for path, found in directories.items()
         }
+        if self.touched is not None:
+            now, listings = {**before, **now}, {**listed, **listings}
+            interests = self._interests.renewed(self.touched, interests)
         self.snapshot = Snapshot(MappingProxyType(now), MappingProxyType(listings))
         self._interests = interests
-        self._replaced, self._all_replaced, self.stale = set(), False, False
+        self._replaced, self._all_replaced, self.stale, self.touched = set(), False, False, set()
+        return interests
 
     def _listing(
         self, path: Path, found: dict[str, Found], before: Mapping[str, Entry]
