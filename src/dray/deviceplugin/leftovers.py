@@ -34,12 +34,7 @@ class SocketLedger:
         self._known: frozenset[str] = frozenset()
 
     def __enter__(self) -> SocketLedger:
-        self._checkpoint.__enter__()
-        try:
-            loaded = self._checkpoint.load()
-        except BaseException:
-            self._checkpoint.__exit__()
-            raise
+        loaded = self._checkpoint.open()
         if loaded.set_aside:
             _log.warning("own sockets are not known", error=str(loaded.set_aside))
         self._known = frozenset(loaded.data.sockets if loaded.data else ())

@@ -56,12 +56,7 @@ class RememberedDevices:
         self._is_told = False
 
     def __enter__(self) -> RememberedDevices:
-        self._checkpoint.__enter__()
-        try:
-            loaded = self._checkpoint.load()
-        except BaseException:
-            self._checkpoint.__exit__()
-            raise
+        loaded = self._checkpoint.open()
         if loaded.set_aside:
             _log.warning("remembered devices are lost", error=str(loaded.set_aside))
         self._saved = loaded.data or _Content()

@@ -52,12 +52,7 @@ class Ownership:
         self.lost = ""
 
     def __enter__(self) -> Ownership:
-        self._checkpoint.__enter__()
-        try:
-            loaded = self._checkpoint.load()
-        except BaseException:
-            self._checkpoint.__exit__()
-            raise
+        loaded = self._checkpoint.open()
         data = self._saved = loaded.data or OwnedMdevs(self._boot_id)
         if self._boot_id and data.boot_id != self._boot_id:
             data = OwnedMdevs(self._boot_id)

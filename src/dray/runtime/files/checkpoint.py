@@ -82,6 +82,15 @@ class Checkpoint(Generic[T]):
             self._loaded = False
             self._lock.release()
 
+    def open(self) -> Loaded[T]:
+        """Enter and load in one. Who calls it leaves with `__exit__`; where it raises there is nothing to leave."""
+        self.__enter__()
+        try:
+            return self.load()
+        except BaseException:
+            self.__exit__()
+            raise
+
     def load(self) -> Loaded[T]:
         """Read the file once after entering. What a killed writer left half written is removed.
 
