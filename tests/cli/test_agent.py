@@ -6,6 +6,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,12 +16,31 @@ from dray.cli.agent import parse_address
 from dray.errors import InvalidError
 
 
-def agent(tmp_path: Path, *more: str) -> subprocess.Popen[str]:
+@contextmanager
+def agent(tmp_path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """Ended in any case: a test that fails must not wait for an agent that nobody stops."""
+    with start(tmp_path, *more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def start(tmp_path: Path, *more: str) -> subprocess.Popen[str]:
     (tmp_path / "plugins").mkdir(exist_ok=True)
     argv = [sys.executable, "-m", "dray", "agent", "--config", str(tmp_path / "agent.yaml")]
     argv += ["--device-plugin-dir", str(tmp_path / "plugins"), "--kubelet-dir", str(tmp_path)]
     argv += ["--state-dir", str(tmp_path / "state"), "--metrics-address", "127.0.0.1:0", *more]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+
+def why_unready(address: str) -> bytes:
+    """Without a kubelet it never is ready, and it says what is missing."""
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(address.replace("/metrics", "/readyz"))
+    assert error.value.code == 503
+    with error.value as answer:
+        return answer.read()
 
 
 def wait_line(process: subprocess.Popen[str], text: str) -> str:
@@ -39,13 +60,8 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
             assert b'dray_devices{kind="generic",resource="devices.kubevirt.io/kvm"' in answer.read()
         with urllib.request.urlopen(address.replace("/metrics", "/healthz")) as answer:
             assert answer.read() == b"ok\n"
-        with pytest.raises(
-            urllib.error.HTTPError
-        ) as error:  # no kubelet, so not ready, and it says what is missing
-            urllib.request.urlopen(address.replace("/metrics", "/readyz"))
-        assert error.value.code == 503
-        assert b"devices.kubevirt.io/kvm: waiting for kubelet" in error.value.read()
-        error.value.close()
+        while b"devices.kubevirt.io/kvm: waiting for kubelet" not in why_unready(address):
+            time.sleep(0.05)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
     assert list((tmp_path / "plugins").iterdir()) == []
@@ -75,7 +91,7 @@ def test_bad_input_ends_with_2_and_says_all(tmp_path: Path) -> None:
 def test_killed_at_any_moment_the_next_one_starts(tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text("dray: {sim: {devices: [{name: gpu, shape: gpu, count: 3}]}}\n")
     for delay in (0.05, 0.2, 0.3, 0.4, 0.6):
-        process = agent(tmp_path)
+        process = start(tmp_path)
         time.sleep(delay)
         process.kill()
         process.communicate()
