@@ -114,7 +114,9 @@ def one_change(path: Path, scenario: str) -> tuple[int, list[str]]:
             return stop < place
 
         prepare(path, has_parent, has_file)
-        if not step_through(watching(path, once=scenario == "create"), interfere=interfere).finished:
+        run = step_through(watching(path, once=scenario == "create"), interfere=interfere)
+        # A run that was quicker has a pause less, and comes to rest before the last places.
+        if not run.finished and run.stops >= place:
             faults.append(f"{scenario} at stop {place} was missed or told twice")
     return stops, faults
 
