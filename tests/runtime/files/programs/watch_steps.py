@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -86,9 +87,9 @@ def stops_until_idle(path: Path) -> int:
         times.append(time.monotonic())
         return True
 
-    step_through(watching(path, seconds=0.6), interfere=note)
-    gaps = [at for at, (one, next_one) in enumerate(itertools.pairwise(times), 1) if next_one - one > 0.4]
-    return gaps[0] if gaps else len(times)
+    step_through(watching(path, seconds=1.5), interfere=note)
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+    return gaps.index(max(gaps)) + 1  # it rests longer than any load delays it
 
 
 def prepare(path: Path, has_parent: bool, has_file: bool) -> None:
@@ -107,7 +108,7 @@ def one_change(path: Path, scenario: str) -> tuple[int, list[str]]:
     stops = stops_until_idle(path)
     faults = []
     for place in range(1, stops + 1, 2):  # nothing lies between the end of a call and the start of the next
-        changed_at = 0.0
+        changed_at = math.inf
 
         def interfere(stop: int, place: int = place) -> bool:
             nonlocal changed_at
