@@ -63,6 +63,9 @@ def test_canonical_form(text: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("Ei", "unable to parse numeric part of quantity"),
+        ("-Pi", "unable to parse numeric part of quantity"),
+        ("E-31", "unable to parse numeric part of quantity"),
         ("", "quantities must match the regular expression"),
         ("one", "quantities must match the regular expression"),
         ("1.2.3", "quantities must match the regular expression"),

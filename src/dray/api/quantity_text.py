@@ -44,13 +44,14 @@ _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL_UNITS.item
 _BINARY_SUFFIX: Final = ("", *_BINARY_UNITS)
 
 # Sign, leading zeros, digits, fraction, suffix. No text fits in two ways, so none makes it slow. Like Go's scanner it
-# takes a missing number for zero: "Ki", "." and "+" are all 0.
+# takes a missing number for zero: "Ki", "." and "+" are all 0 (but see `_refuse_without_digits`).
 _SHAPE: Final = re.compile(r"([+-]?)0*([1-9][0-9]*|)(?:\.([0-9]*))?((?:[eEinumkKMGTP]+[-+]?|[-+])[0-9]*|)")
 _POWER: Final = re.compile(r"[eE]([-+]?[0-9]+)")
 
 BAD_FORMAT: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
+_NO_NUMBER: Final = "unable to parse numeric part of quantity"
 _BAD_SUFFIX: Final = "unable to parse quantity's suffix"
 _TOO_LONG: Final = f"quantities must have at most {_MAX_DIGITS} digits and an exponent within ±{_MAX_DIGITS}"
 
@@ -110,6 +111,8 @@ def _read_any(text: str) -> Reading:
     if match is None:
         raise InvalidError(BAD_FORMAT)
     sign, whole, fraction, suffix = match.groups()
+    if not any(map(str.isdigit, text[: match.start(4)])):
+        _refuse_without_digits(suffix)
     whole, fraction = whole or "0", fraction or ""
     power = _DECIMAL_UNITS.get(suffix)
     if power is not None:
@@ -117,6 +120,13 @@ def _read_any(text: str) -> Reading:
     if suffix in _BINARY_UNITS:
         return _read_binary(text, sign == "-", whole, fraction, _BINARY_UNITS[suffix])
     return _read_decimal(text, sign == "-", whole + fraction, _read_power(suffix) - len(fraction), _EXPONENT)
+
+
+def _refuse_without_digits(suffix: str) -> None:
+    """Go takes a missing number for zero only where its quick way does: not for Pi and Ei, not below 1n."""
+    is_far = suffix in ("Pi", "Ei") or (_POWER.fullmatch(suffix) is not None and _read_power(suffix) < -9)
+    if is_far:
+        raise InvalidError(_NO_NUMBER)
 
 
 def _read_power(suffix: str) -> int:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BENCHMARKS = {
     "api": "Decoding, quantities, watch events, idle memory and start time",
     "agent": "The node agent beside a device plugin in Go: memory, idle CPU, unplug and Allocate times, pod starts",
+    "allocation": "The allocator with its index beside Kubernetes' own, in Go: pods placed a second, single nodes, memory",
 }
 """Name and meaning; the code is in `dray.bench.<name>` and its `figures()` yields one figure after the other."""
 
@@ -60,6 +61,10 @@ def _figures(name: str, cluster: bool) -> Iterator[Figure | LeftOut]:
         from dray.bench import agent
 
         return agent.figures(cluster=cluster, say=lambda text: print(f"agent: {text}", file=sys.stderr))
+    if name == "allocation":
+        from dray.bench import allocation
+
+        return allocation.figures(say=lambda text: print(f"allocation: {text}", file=sys.stderr))
     from dray.bench import api
 
     return api.figures()

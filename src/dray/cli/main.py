@@ -17,6 +17,10 @@ COMMANDS = {
     "up": "Start Dray on this machine",
     "agent": "The node agent: offers this machine's devices to its kubelet",
     "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
+    "cel": "Try a device selector: errors, cost, and which devices it matches",
+    "allocate": "Run the allocator over manifests: which devices claims get, or why they get none",
+    "explain": "Why claims or pods with claims do not fit, node by node, and what would make them fit",
+    "simulate": "How many more of these claims fit, where, and what runs out first",
     "bench": "The benchmarks, with peers side by side",
 }
 """Name and help of each command; its code is in `dray.cli.<name>` and is imported only when it is called."""

@@ -1,0 +1,207 @@
+"""What the search may leave out without changing its answer.
+
+Four rules. Where some request cannot be served whatever the others get, nothing more is tried. A request
+that needs n more devices fails at once where fewer than n are left that its selectors and the constraints, as they
+stand, could accept. Of devices that no request still to be served can tell apart only the first is tried: had another
+led to a fit, so would that one. And a request that led nowhere is not begun again in a state that is the same but for
+which of such devices are taken.
+
+They look at selectors the search may not have reached; a device on which one fails counts as acceptable and as unlike
+any other, so that the error comes up when, and only when, Kubernetes would meet it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from dray.allocation.candidates import Candidate, Candidates
+from dray.allocation.constraints import MISSING, Constraint, Match
+from dray.allocation.faults import AllocationError
+from dray.allocation.ledger import Ledger
+from dray.allocation.requests import PlannedClaim, Request
+from dray.allocation.state import Rules
+
+
+class Bounds:
+    """For one search. Nothing is computed before the first question."""
+
+    def __init__(
+        self,
+        plan: Sequence[PlannedClaim],
+        candidates: Candidates,
+        ledger: Ledger,
+        constraints: Sequence[tuple[Constraint, ...]],
+        rules: Rules,
+    ) -> None:
+        self._plan = plan
+        self._requests = [one for claim in plan for requests in claim.requests for one in requests]
+        self._candidates = candidates
+        self._ledger = ledger
+        self._constraints = constraints
+        self._rules = rules
+        self._kinds: dict[tuple[int, int], list[int]] = {}
+        self._is_allowed: bool | None = None
+        self._is_hopeless: bool | None = None
+        self.failed: set[Hashable] = set()
+
+    @property
+    def is_allowed(self) -> bool:
+        """Constraints that remember what was undone make every step count, also those that lead nowhere."""
+        if self._is_allowed is None:
+            devices = self._candidates.devices
+            self._is_allowed = all(
+                one.is_clean([request for request in self._requests if request.claim == number], devices)
+                for number, of_claim in enumerate(self._constraints)
+                for one in of_claim
+            )
+        return self._is_allowed
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no full solution exists and no error is on the way to finding that out."""
+        if self._is_hopeless is None:
+            self._is_hopeless = _is_hopeless(self._plan, self._candidates, self._ledger, self._constraints)
+        return self._is_hopeless
+
+    def mark(self, claim: int, index: int) -> Hashable:
+        """The state in which a request is begun; `failed` holds those that lead nowhere."""
+        return claim, index, self._ledger.state(claim, self.kinds(claim, index))
+
+    def may_fit(self, request: Request, number: int, start: int) -> bool:
+        """Whether enough devices from `start` on could be the request's `number`th and all after it.
+
+        Where a selector or a capacity has no answer it says yes: that error is still to come.
+        """
+        try:
+            return self._count(request, number, start)
+        except AllocationError:
+            return True
+
+    def _count(self, request: Request, number: int, start: int) -> bool:
+        needed = request.count - number
+        blocked = self._ledger.blocked(request)
+        devices = self._candidates.devices
+        for slot in range(start, len(devices)):
+            if blocked >> slot & 1:
+                continue
+            accepted = self._candidates.peek(request, slot)
+            if accepted is None:
+                return True
+            if accepted and self._could_have(request, devices[slot]):
+                needed -= 1
+                if not needed:
+                    return True
+        return False
+
+    def _could_have(self, request: Request, candidate: Candidate) -> bool:
+        ledger = self._ledger
+        if not ledger.allows(request, candidate) or ledger.is_tainted(request, candidate):
+            return False
+        return ledger.fits_capacity(request, candidate)
+
+    def is_like(self, request: Request, slot: int, tried: set[int]) -> bool:
+        """Whether a device of the same kind was tried at this place, and neither is part of the picks so far."""
+        if not tried or self._ledger.is_touched(slot):
+            return False
+        return self.kinds(request.claim, request.index)[slot] in tried
+
+    def kinds(self, claim: int, index: int) -> Sequence[int]:
+        """For each device a number that those share which no request from this one on can tell apart.
+
+        It is -1 for devices that none of these requests can have.
+        """
+        known = self._kinds.setdefault((claim, index), [])
+        if not known:
+            requests = [one for one in self._requests if (one.claim, one.index) >= (claim, index)]
+            constraints = [one for of_claim in self._constraints[claim:] for one in of_claim]
+            ordered = [one for one in requests if self._is_ordered(one)]
+            numbers: dict[Hashable, int] = {None: -1}
+            for candidate in self._candidates.devices:
+                is_single = any(self._candidates.peek(one, candidate.slot) for one in ordered)
+                look = candidate.slot if is_single else self._look(candidate, requests, constraints)
+                known.append(numbers.setdefault(look, len(numbers)))
+        return known
+
+    def _is_ordered(self, request: Request) -> bool:
+        """Whether the order of the request's devices decides between not fitting and an error."""
+        if request.every is None or not self._ledger.has_fatal_constraints:
+            return False
+        return any(one.applies(request) for one in self._constraints[request.claim])
+
+    def _look(
+        self, candidate: Candidate, requests: Sequence[Request], constraints: Sequence[Constraint]
+    ) -> Hashable:
+        accepted = tuple(self._candidates.peek(one, candidate.slot) for one in requests)
+        if None in accepted:
+            return candidate.slot
+        if True not in accepted:
+            return None
+        device = candidate.device
+        used = self._rules.allocated.capacity.get(candidate.id)
+        return (
+            accepted,
+            tuple(one.value(candidate) for one in constraints),
+            tuple((taint.key, taint.value, taint.effect) for taint in device.taints),
+            candidate.consumes,
+            candidate.pool.id if candidate.consumes else None,
+            tuple(sorted(device.capacity.items(), key=lambda item: item[0])),
+            candidate.id.driver if device.capacity else None,
+            candidate.is_shareable,
+            candidate.id in self._rules.allocated.devices,
+            candidate.id in self._rules.shared,
+            None if used is None else tuple(sorted(used.items())),
+        )
+
+
+def _is_hopeless(
+    plan: Sequence[PlannedClaim],
+    candidates: Candidates,
+    ledger: Ledger,
+    constraints: Sequence[tuple[Constraint, ...]],
+) -> bool:
+    """Whether no alternative of some request could get its devices even if it were alone, and no error can come up."""
+    hopeless = False
+    try:
+        for planned, of_claim in zip(plan, constraints, strict=True):
+            for alternatives in planned.requests:
+                chances = [_has_chance(one, candidates, ledger, of_claim) for one in alternatives]
+                hopeless = hopeless or not any(chances)
+    except AllocationError:
+        return False
+    return hopeless
+
+
+def _has_chance(
+    request: Request, candidates: Candidates, ledger: Ledger, constraints: Sequence[Constraint]
+) -> bool:
+    """Raises AllocationError where the search might."""
+    meant = [one for one in constraints if one.applies(request)]
+    if request.every is not None:
+        if meant and ledger.has_fatal_constraints:
+            raise AllocationError(f"{request.place}: a constraint may be an error")
+        return bool(request.every) and all(_could_have(request, one, ledger, meant) for one in request.every)
+    found = []
+    for candidate in candidates.devices:
+        accepted = candidates.peek(request, candidate.slot)
+        if accepted is None:
+            raise AllocationError(f"{request.place}: a selector fails on {candidate.id}")
+        if accepted and _could_have(request, candidate, ledger, meant):
+            found.append(candidate)
+    return _largest_group(found, meant) >= request.count
+
+
+def _could_have(
+    request: Request, candidate: Candidate, ledger: Ledger, constraints: Sequence[Constraint]
+) -> bool:
+    fits = ledger.could_ever_have(request, candidate)
+    return fits and all(one.value(candidate) != MISSING for one in constraints)
+
+
+def _largest_group(found: Sequence[Candidate], constraints: Sequence[Constraint]) -> int:
+    """How many of the devices can be had together, as far as plain matches tell."""
+    largest = len(found)
+    for one in constraints:
+        if isinstance(one, Match) and not one.has_lists:
+            largest = min(largest, max(Counter(map(one.value, found)).values(), default=0))
+    return largest

@@ -1,0 +1,198 @@
+"""Why a workload does not fit a cluster: every node is asked, equal ones are told together, and changes are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.features import Tier
+from dray.allocation.nearest import Miss, NearestMisses
+from dray.allocation.refusal import Explainer, Refusal, RequestRefusal, holders_of
+from dray.allocation.situation import Situation
+from dray.allocation.what_if import Change, WhatIf
+from dray.allocation.workloads import Workload
+from dray.api.core.node import Node
+
+_MOST_GROUPS: Final = 3
+"""So many kinds of nodes, the closest first, are looked at for near misses and changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that refuse for the same reasons. The refusal is the first one's, with the holders of all."""
+
+    nodes: tuple[str, ...]
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """Why some or all nodes refuse. `misses` are of the closest node; `changes` make it fit, each on its node."""
+
+    groups: tuple[NodeGroup, ...] = ()
+    misses: tuple[Miss, ...] = ()
+    changes: tuple[Change, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Which nodes fit; `error` is what ends the attempt on all of them."""
+
+    fits_on: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Another profile decides otherwise."""
+
+    profile: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All about one workload. `tried` is the number of nodes that were asked."""
+
+    workload: Workload
+    profile: str
+    tier: Tier
+    tried: int
+    verdict: Verdict
+    reasons: Reasons = Reasons()
+    difference: Difference | None = None
+
+
+def explain_workload(
+    situation: Situation, workload: Workload, nodes: Sequence[Node], other: Situation | None = None
+) -> Explanation:
+    """Asks every node. Changes are looked for where it fits nowhere. With `other`, says where that one decides otherwise."""
+    asked = _ask(situation, workload, nodes)
+    explanation = Explanation(
+        workload, situation.profile.name, situation.allocator.tier, len(nodes), asked.verdict
+    )
+    if asked.verdict.fits_on:
+        groups = group_refusals(situation, workload, asked.refusing)
+        explanation = replace(explanation, reasons=Reasons(groups))
+    elif not asked.verdict.error:
+        explanation = replace(explanation, reasons=find_reasons(situation, workload, asked.refusing))
+    if other is not None and not workload.problem:
+        verdict = _ask(other, workload, nodes).verdict
+        if (verdict.fits_on, bool(verdict.error)) != (asked.verdict.fits_on, bool(asked.verdict.error)):
+            explanation = replace(explanation, difference=Difference(other.profile.name, verdict))
+    return explanation
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    verdict: Verdict
+    refusing: tuple[tuple[Node, str], ...] = ()
+
+
+def _ask(situation: Situation, workload: Workload, nodes: Sequence[Node]) -> _Asked:
+    """Who fits, and who does not with what the allocator said to it, if anything."""
+    if workload.problem:
+        return _Asked(Verdict(error=workload.problem))
+    fits_on: list[str] = []
+    refusing: list[tuple[Node, str]] = []
+    for node in nodes:
+        reason = workload.barred_from(node)
+        if not reason:
+            try:
+                if situation.allocator.allocate(node, workload.pending) is not None:
+                    fits_on.append(node.metadata.name)
+                    continue
+            except NodeAllocationError as error:
+                reason = str(error)
+            except AllocationError as error:
+                return _Asked(Verdict(error=str(error)))
+        refusing.append((node, reason))
+    return _Asked(Verdict(tuple(fits_on)), tuple(refusing))
+
+
+def refuse(situation: Situation, workload: Workload, nodes: Sequence[Node]) -> Reasons:
+    """The reasons of nodes that were found not to fit."""
+    return find_reasons(situation, workload, _ask(situation, workload, nodes).refusing)
+
+
+def find_reasons(situation: Situation, workload: Workload, refusing: Sequence[tuple[Node, str]]) -> Reasons:
+    """For nodes that refuse, each with what is known against it already ("" if nothing)."""
+    groups = group_refusals(situation, workload, refusing)
+    by_name = {node.metadata.name: node for node, _ in refusing}
+    allocator, claims = situation.allocator, workload.pending
+    explainer = Explainer(allocator, holders_of(situation.cluster.claims))
+    nearest = NearestMisses(allocator, situation.selectors, situation.features, explainer)
+    what_if = WhatIf(allocator, situation.cluster.claims)
+    found = Reasons(groups)
+    for group in groups[:_MOST_GROUPS]:
+        node = by_name[group.nodes[0]]
+        if workload.barred_from(node):
+            continue
+        refusal = explainer.explain(node, claims)
+        misses = nearest.find(node, claims, refusal)
+        changes = what_if.changes(node, claims, refusal, misses)
+        found = replace(found, misses=found.misses or misses, changes=found.changes + changes)
+    return found
+
+
+def group_refusals(
+    situation: Situation, workload: Workload, refusing: Iterable[tuple[Node, str]]
+) -> tuple[NodeGroup, ...]:
+    """The counts of every node, equal ones together, those that lack least first."""
+    explainer = Explainer(situation.allocator, holders_of(situation.cluster.claims))
+    groups: dict[Hashable, list[Refusal]] = {}
+    for node, reason in refusing:
+        refusal = explainer.explain(node, workload.pending)
+        if reason and not refusal.reason:
+            refusal = replace(refusal, reason=reason)
+        groups.setdefault(_likeness(refusal), []).append(refusal)
+    ordered = sorted(groups.values(), key=lambda group: (_shortage(group[0]), group[0].node))
+    return tuple(NodeGroup(tuple(one.node for one in group), _merged(group)) for group in ordered)
+
+
+def _likeness(refusal: Refusal) -> Hashable:
+    """Nodes are alike where all counts are; who holds the devices differs of course."""
+    requests = tuple(
+        (
+            (one.claim, one.request, one.wanted, one.total, one.left),
+            tuple(one.removed.items()),
+            tuple(one.taints.items()),
+        )
+        for one in refusal.requests
+    )
+    return requests, refusal.reason, tuple((refusal.unusable_pools or {}).values())
+
+
+def _shortage(refusal: Refusal) -> tuple[int, int, int]:
+    """How far a node is from fitting: devices that are missing, and how few its selectors would accept at all."""
+    missing = sum(max(_needed(one) - one.left, 0) for one in refusal.requests)
+    return (
+        (1 if refusal.reason and not refusal.requests else 0),
+        missing,
+        -sum(map(_reached, refusal.requests)),
+    )
+
+
+def _needed(one: RequestRefusal) -> int:
+    return max(one.wanted, 1) if one.is_all else one.wanted
+
+
+def _reached(one: RequestRefusal) -> int:
+    """Devices of the right kind, be they free or not."""
+    early = ("node", "pool", "feature", "class", "selector", "selector error")
+    return one.left + sum(count for check, count in one.removed.items() if check not in early)
+
+
+def _merged(group: Sequence[Refusal]) -> Refusal:
+    first = group[0]
+    requests = tuple(
+        replace(
+            request,
+            held_by=tuple(sorted({holder for one in group for holder in one.requests[number].held_by})),
+        )
+        for number, request in enumerate(first.requests)
+    )
+    pools = {pool: why for one in group for pool, why in (one.unusable_pools or {}).items()}
+    return replace(first, requests=requests, unusable_pools=pools)

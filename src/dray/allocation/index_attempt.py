@@ -1,0 +1,195 @@
+"""One pod's claims, asked for any number of nodes with what the index knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from dray.allocation.allocator import Allocation, Call
+from dray.allocation.bounds import Bounds
+from dray.allocation.constraints import constraints_of
+from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.index_view import NodeCandidates, NodeCounters, NodeLedger, NodeView
+from dray.allocation.ledger import bits
+from dray.allocation.requests import Everything, PlannedClaim, Planner, Request
+from dray.allocation.results import build_result
+from dray.allocation.search import Search
+from dray.api.core.node import Node
+from dray.api.resource.claim import ALL, ResourceClaim
+
+if TYPE_CHECKING:
+    from dray.allocation.index import Index
+
+Verdicts = dict[int, bool]
+"""By the identity of a node, which its view holds: whether the claims fit there. Never where there was an error."""
+
+
+class Attempt:
+    """Answers as an `Allocator` does. `feasible` leaves out what is known or can be counted."""
+
+    def __init__(self, index: Index, claims: Sequence[ResourceClaim], verdicts: Verdicts) -> None:
+        self._index = index
+        self._claims = claims
+        self._verdicts = verdicts
+        self.has_all = any(_asks_for_all(claim) for claim in claims)
+        self._plan: tuple[PlannedClaim, ...] = ()
+        self._fault: AllocationError | None = None
+        if not self.has_all:
+            try:
+                self._plan = self.plan(lambda request: ())
+            except AllocationError as error:
+                self._fault = error
+        self._known_countable: tuple[Request, ...] | None = None
+
+    def allocate(self, node: Node) -> Allocation | None:
+        """As `Allocator.allocate`, with its errors."""
+        view = self._index.view(node)
+        if self._fault is not None:
+            raise self._fault.with_traceback(None)
+        fits = self._verdicts.get(id(node))
+        if fits is None:
+            fits = self._count(view)
+        if fits is False:
+            return _nothing(view)
+        call = NodeCall(self, view)
+        search = Search(call.plan, call.candidates, call.ledger, call.bounds, self._index.options.step_limit)
+        if not search.run():
+            self._verdicts[id(node)] = False
+            return _nothing(view)
+        chosen = search.chosen()
+        results = [
+            build_result(planned, picks, chosen, node, self._index.rules, self._index.new_share_id)
+            for planned, picks in zip(call.plan, call.ledger.picks, strict=True)
+        ]
+        # Not before: devices that fit may still have node selectors that no result can hold.
+        self._verdicts[id(node)] = True
+        return Allocation(tuple(results), search.steps)
+
+    def feasible(self, nodes: Iterable[Node]) -> list[Node]:
+        """The nodes where the claims fit, in order. Raises AllocationError as soon as a node does."""
+        verdicts = self._verdicts
+        found = []
+        for node in nodes:
+            fits = verdicts.get(id(node))
+            if fits is None:
+                fits = self._judge(node)
+            if fits:
+                found.append(node)
+        return found
+
+    def plan(self, everything: Everything) -> tuple[PlannedClaim, ...]:
+        """The claims resolved; claims and their constraints are checked in Kubernetes' order."""
+        rules = self._index.rules
+        planner = Planner(rules.features, rules.tier, self._index.classes, everything)
+        plan = []
+        for number, claim in enumerate(self._claims):
+            plan.append(planner.plan(number, claim))
+            if claim.spec.devices.constraints:
+                constraints_of(claim, rules.features, rules.tier, rules.profile)
+        return tuple(plan)
+
+    @property
+    def claims(self) -> Sequence[ResourceClaim]:
+        """What is asked for."""
+        return self._claims
+
+    def plan_for(self, everything: Everything) -> tuple[PlannedClaim, ...]:
+        """The plan for a node; another one for each only where a request is for all devices."""
+        return self.plan(everything) if self.has_all else self._plan
+
+    def _judge(self, node: Node) -> bool:
+        view = self._index.view(node)
+        if self._fault is None:
+            fits = self._count(view)
+            if fits is not None:
+                self._verdicts[id(node)] = fits
+                return fits
+        try:
+            return self.allocate(node) is not None
+        except NodeAllocationError:
+            return False
+
+    def _countable(self) -> tuple[Request, ...]:
+        """The requests, if counting may tell that they do not fit: fixed numbers of devices and no alternatives."""
+        found = self._known_countable
+        if found is None:
+            found = tuple([one for claim in self._plan for requests in claim.requests for one in requests])
+            has_capacity = self._index.rules.has_capacity
+            if any(one.parent or (has_capacity and one.wish.capacity is not None) for one in found):
+                found = ()
+            self._known_countable = found
+        return found
+
+    def _count(self, view: NodeView) -> bool | None:
+        """Whether the claims fit, as far as the numbers of devices left tell and no error is possible; else None."""
+        rules = self._index.rules
+        free = 0
+        is_short = False
+        requests = self._countable()
+        for one in requests:
+            chances = view.chances(one)
+            if chances.failed:
+                return None
+            if rules.has_capacity and chances.accepted & (~view.whole | view.holding):
+                return None
+            free = chances.able if one.is_admin else chances.able & ~view.in_use
+            is_short = is_short or free.bit_count() < one.count
+        if is_short:
+            return False
+        if len(requests) != 1 or view.may_lack_result or self._claims_are_bound():
+            return None
+        return self._count_one(view, requests[0], free)
+
+    def _count_one(self, view: NodeView, request: Request, free: int) -> bool | None:
+        if not free & view.consuming:
+            return True
+        if request.count != 1:
+            return None
+        counters = NodeCounters(view)
+        for slot in bits(free):
+            one = view.devices[slot]
+            if one.is_shareable:
+                return None
+            if not one.consumes or counters.take(one):
+                return True
+        return False
+
+    def _claims_are_bound(self) -> bool:
+        return any(claim.spec.devices.constraints for claim in self._claims)
+
+
+class NodeCall(Call):
+    """What one question works with, from the view of a node."""
+
+    def __init__(self, attempt: Attempt, view: NodeView) -> None:
+        rules = self._rules = view.rules
+        claims = attempt.claims
+        self.pools = tuple(view.pools)
+        self.candidates = NodeCandidates(view)
+        # Before there are picks, a ledger tells an `All` request what is left of each capacity.
+        if attempt.has_all:
+            self._empty = NodeLedger(view, [()] * len(claims))
+        self.plan = attempt.plan_for(self._everything)
+        constraints = [
+            constraints_of(claim, rules.features, rules.tier, rules.profile)
+            if claim.spec.devices.constraints
+            else ()
+            for claim in claims
+        ]
+        self.ledger = NodeLedger(view, constraints)
+        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules)
+
+
+def _nothing(view: NodeView) -> Allocation | None:
+    """The answer where the search found nothing."""
+    if view.is_invalid:
+        raise NodeAllocationError("invalid resource pools were encountered")
+    return None
+
+
+def _asks_for_all(claim: ResourceClaim) -> bool:
+    return any(
+        wish is not None and wish.allocation_mode == ALL
+        for request in claim.spec.devices.requests
+        for wish in (request.exactly, *request.first_available)
+    )

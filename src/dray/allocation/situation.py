@@ -1,0 +1,101 @@
+"""A cluster as one scheduler sees it: profile, features, and what is in use. Questions are asked of its allocator."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dray.allocation.allocator import Allocator, Options
+from dray.allocation.cluster_dump import Cluster
+from dray.allocation.features import Features, features_of_gates
+from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
+from dray.allocation.selector import CompiledSelectors
+from dray.allocation.state import AllocatedState
+from dray.allocation.taint_rules import with_taint_rules
+from dray.api.resource.claim import ResourceClaim
+from dray.errors import InvalidError
+
+_LISTS: Final = "DRAListTypeAttributes"
+GATES: Final[Mapping[str, bool]] = {
+    "DRAAdminAccess": True,
+    "DRAPrioritizedList": True,
+    "DRAPartitionableDevices": True,
+    "DRADeviceTaints": True,
+    "DRADeviceBindingConditions": True,
+    "DRAResourceClaimDeviceStatus": True,
+    "DRAConsumableCapacity": True,
+    _LISTS: False,
+}
+"""The gates that an allocator's features depend on, as they are in Kubernetes 1.36 if nobody says otherwise."""
+
+
+def features_for(profile: Profile, gates: str = "") -> Features:
+    """From `GATE=true,…` on top of the defaults; profile `correct` has list attributes on."""
+    known = dict(GATES) | {_LISTS: profile is CORRECT}
+    for part in filter(None, gates.split(",")):
+        name, _, value = part.strip().partition("=")
+        if name not in known or value.lower() not in ("true", "false"):
+            raise InvalidError(
+                f"{part!r} is not GATE=true or GATE=false; gates that allocators know: {', '.join(known)}",
+                field="--feature-gates",
+            )
+        known[name] = value.lower() == "true"
+    return features_of_gates(known, profile)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """Made once for a cluster and a profile. `selectors` keeps compiled texts over all questions."""
+
+    cluster: Cluster
+    allocator: Allocator
+    selectors: CompiledSelectors
+    features: Features
+
+    @staticmethod
+    def of(cluster: Cluster, profile: Profile, features: Features) -> Situation:
+        """Allocated claims count as in use, and taint rules as taints."""
+        selectors = CompiledSelectors(features)
+        bare = profile is not CORRECT
+        allocator = Allocator(
+            Options(features, profile),
+            allocated=in_use(cluster.claims, features),
+            classes=cluster.classes,
+            slices=with_taint_rules(cluster.slices, cluster.taint_rules, bare_rule_taints_all=bare),
+            selectors=selectors,
+        )
+        return Situation(cluster, allocator, selectors, features)
+
+    @property
+    def profile(self) -> Profile:
+        """Whose answers these are."""
+        return self.allocator.rules.profile
+
+    def other(self, gates: str = "") -> Situation:
+        """The same cluster for comparison: as `correct` sees it, or for `correct` as Kubernetes 1.36 does."""
+        profile = KUBERNETES_1_36 if self.profile is CORRECT else CORRECT
+        return Situation.of(self.cluster, profile, features_for(profile, gates))
+
+
+def in_use(claims: Iterable[ResourceClaim], features: Features) -> AllocatedState:
+    """What the claims hold, as a scheduler with these features counts it."""
+    return AllocatedState.of(claims, consumable_capacity=features.consumable_capacity)
+
+
+def with_allocated(allocator: Allocator, state: AllocatedState) -> Allocator:
+    """The same allocator where other devices are in use. Its slices and selectors are shared, so it costs little."""
+    changed = copy.copy(allocator)
+    changed.rules = replace(allocator.rules, allocated=state, shared=state.shared_devices())
+    return changed
+
+
+def joined(first: AllocatedState, second: AllocatedState) -> AllocatedState:
+    """What is in use where both hold."""
+    capacity = {device: dict(amounts) for device, amounts in first.capacity.items()}
+    for device, amounts in second.capacity.items():
+        total = capacity.setdefault(device, {})
+        for name, amount in amounts.items():
+            total[name] = total[name] + amount if name in total else amount
+    return AllocatedState(first.devices | second.devices, first.shares | second.shares, capacity)

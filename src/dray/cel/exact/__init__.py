@@ -1,0 +1,1 @@
+"""A checked tree to closures that do exactly what the language says, errors and costs included."""

@@ -1,0 +1,149 @@
+"""Regular expressions in Go's syntax, matched in time linear in the text: RE2, which Go's package follows.
+
+Compiled patterns are remembered, and so are answers for short texts: names repeat, and a call into RE2 costs 20 times as
+much as a lookup. A pattern may need 8 MiB, and then takes a third of a second to compile; Go lets larger ones pass, like
+`\\pL{1,1000}`, and we do not.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+import re2  # type: ignore[import-untyped]
+
+from dray.cel.faults import EvaluationError
+from dray.cel.values import EvaluationCancelledError
+
+_MEMORY: Final = 8 << 20
+_NESTING_LIMIT: Final = 1000
+_REMEMBERED_LENGTH: Final = 256
+_WORK: Final = 200_000_000
+_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
+"""RE2's words for what is wrong, and Go's."""
+_PIECE: Final = re.compile(
+    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\w*:\]|\\.|[^]\\])*\]|\((?:\?P?<|\?)?|\)", re.DOTALL
+)
+
+
+def search(pattern: str, text: str) -> bool:
+    """Whether the pattern is found anywhere in the text; an `EvaluationError` in Go's words if it is no pattern."""
+    if len(text) > _REMEMBERED_LENGTH or len(pattern) > _REMEMBERED_LENGTH:
+        return _search(pattern, text)
+    return _remembered_search(pattern, text)
+
+
+def find(pattern: str, text: str) -> str:
+    """The first, leftmost match; empty if there is none."""
+    data = text.encode(errors="replace")
+    found = _compiled(pattern).search(data)
+    return "" if found is None else found.group().decode()
+
+
+def find_all(pattern: str, text: str, limit: int = -1) -> tuple[str, ...]:
+    """All matches that do not overlap, `limit` at most if it is not negative. An empty one right behind a match does not
+    count."""
+    compiled, data = _compiled(pattern), text.encode(errors="replace")
+    found: list[str] = []
+    at, last_end = 0, -1
+    while at <= len(data) and (limit < 0 or len(found) < limit):
+        match = compiled.search(data, at)
+        if match is None:
+            break
+        start, end = match.span()
+        if end > at or start != last_end:
+            found.append(data[start:end].decode())
+        at = end if end > at else _next_character(data, at)
+        _check_work(len(found) * len(data))
+        last_end = end
+    return tuple(found)
+
+
+def _check_work(steps: int) -> None:
+    """A pattern like `.*y|` looks at all that is left of the text before each of its empty matches."""
+    if steps > _WORK:
+        raise EvaluationCancelledError("operation cancelled: too many matches in a long text")
+
+
+def fault(pattern: str) -> str | None:
+    """What Go says is wrong with the pattern; None if nothing is."""
+    try:
+        _compiled(pattern)
+    except EvaluationError as error:
+        return str(error)
+    return None
+
+
+def _search(pattern: str, text: str) -> bool:
+    return _compiled(pattern).search(text.encode(errors="replace")) is not None
+
+
+_remembered_search = lru_cache(maxsize=8192)(_search)
+
+
+def _next_character(data: bytes, at: int) -> int:
+    at += 1
+    while at < len(data) and data[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+def _compiled(pattern: str) -> Any:
+    compiled = _compile(pattern)
+    if compiled.__class__ is str:
+        raise EvaluationError(f"error parsing regexp: {compiled}")
+    return compiled
+
+
+@lru_cache(maxsize=512)
+def _compile(pattern: str) -> Any:
+    """The pattern, or what is wrong with it: finding that out may take long, too."""
+    wrong = _refused(pattern)
+    if wrong:
+        return wrong
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.log_errors = False
+    options.never_capture = True  # Nobody asks for groups, and keeping track of hundreds makes RE2 slow.
+    try:
+        return re2.compile(pattern.encode(errors="replace"), options)
+    except re2.error as error:
+        return _translate(error.args[0].decode(errors="replace"))
+    finally:
+        re2.purge()  # The package keeps patterns as well; ours is the memory that is bounded.
+
+
+def _translate(words: str) -> str:
+    if words.startswith("pattern too large"):
+        return "expression too large"
+    known = next((known for known in _WORDS if words.startswith(known)), "")
+    kind, place = (known, words[len(known) :].removeprefix(": ")) if known else words.split(": ", 1)
+    return f"{_WORDS.get(kind, kind)}: `{place}`"
+
+
+def _refused(pattern: str) -> str:
+    """What RE2 takes and Go does not: `\\C`, and a thousand groups within each other."""
+    are_captured: list[bool] = []
+    depth = 0
+    for piece in _PIECE.finditer(pattern):
+        text = piece[0]
+        if text == "\\C":
+            return "invalid escape sequence: `\\C`"
+        if text[0] == "(":
+            are_captured.append(text != "(?")
+            depth += are_captured[-1]
+        elif text == ")" and are_captured:
+            depth -= are_captured.pop()
+        if depth >= _NESTING_LIMIT:
+            return f"expression nests too deeply: `{pattern}`"
+    return ""

@@ -1,0 +1,1 @@
+"""Text to a tree: tokens, literals, precedence, macros."""

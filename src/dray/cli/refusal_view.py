@@ -1,0 +1,206 @@
+"""Reasons for people and for programs: the funnel of devices, near misses, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dray.cli.manifests import BOLD, YELLOW, columns, painted, shown_nodes
+
+if TYPE_CHECKING:
+    from dray.allocation.explain import NodeGroup, Reasons
+    from dray.allocation.nearest import Miss
+    from dray.allocation.refusal import Check, Holder, RequestRefusal
+    from dray.allocation.what_if import Change
+    from dray.allocation.what_if_edits import Edit
+
+_MOST_HOLDERS = 8
+
+
+def reasons_lines(reasons: Reasons, *, colour: bool) -> list[str]:
+    """The table of what each check removed, then why, by whom, and the way out."""
+    lines = funnel_lines(reasons.groups)
+    for title, more in (
+        ("Nearest miss:", _miss_lines(reasons.misses)),
+        ("In use:", _holder_lines(reasons)),
+        ("What would make it fit (each was tried):", _change_lines(reasons)),
+    ):
+        if more:
+            lines += ["", painted(title, BOLD, colour=colour), *(f"  {line}" for line in more)]
+    if not reasons.changes and reasons.groups:
+        lines += ["", painted("No single change was found that makes it fit.", YELLOW, colour=colour)]
+    return lines
+
+
+def funnel_lines(groups: Sequence[NodeGroup]) -> list[str]:
+    """How many devices each check removed, and what was against whole nodes or pools."""
+    lines = _funnel(groups)
+    for group in groups:
+        where = shown_nodes(group.nodes)
+        if group.refusal.reason:
+            lines.append(f"{where}: {group.refusal.reason}")
+        elif group.refusal.requests and not any(one.is_short for one in group.refusal.requests):
+            lines.append(f"{where}: enough is left for each request alone, but not for all together")
+        for pool, why in sorted((group.refusal.unusable_pools or {}).items()):
+            lines.append(f"{where}: pool {pool} cannot be used: {why}")
+    return lines
+
+
+def _funnel(groups: Sequence[NodeGroup]) -> list[str]:
+    """Checks that removed nothing anywhere have no column; devices of other nodes are not counted."""
+    from dray.allocation.refusal import Check
+
+    requests = [one for group in groups for one in group.refusal.requests]
+    if not requests:
+        return []
+    seen = [
+        check
+        for check in Check
+        if check is not Check.NODE and any(one.removed.get(check) for one in requests)
+    ]
+    rows = [["NODES", "CLAIM", "REQUEST", "WANTS", "DEVICES", *(check.upper() for check in seen), "LEFT"]]
+    for group in groups:
+        for number, one in enumerate(group.refusal.requests):
+            rows.append(_funnel_row("" if number else shown_nodes(group.nodes), one, seen))
+    return columns(rows)
+
+
+def _funnel_row(nodes: str, one: RequestRefusal, seen: Sequence[Check]) -> list[str]:
+    from dray.allocation.refusal import Check
+
+    removed = [f"-{one.removed[check]}" if check in one.removed else "" for check in seen]
+    wants = "all" if one.is_all else str(one.wanted)
+    here = one.total - one.removed.get(Check.NODE, 0)
+    return [nodes, one.claim, one.request, wants, str(here), *removed, str(one.left)]
+
+
+def _miss_lines(misses: Sequence[Miss]) -> list[str]:
+    lines: list[str] = []
+    for miss in misses:
+        many = len({(one.claim, one.request) for one in misses}) > 1
+        request = f" for request {miss.request}" + (f" of claim {miss.claim}" if many else "")
+        lines.append(f"{miss.candidate.id} on {miss.node}{request}")
+        lines += (f"  {line}" for line in _obstacles(miss))
+    return lines
+
+
+def _obstacles(miss: Miss) -> Iterable[str]:
+    yield from map(str, miss.false_terms)
+    if miss.error:
+        yield miss.error
+    for taint in miss.taints:
+        yield f"taint: {taint} is not tolerated"
+    told = {"class", "selector", "selector error", "taint"}
+    for check in miss.checks:
+        if check in told:
+            continue
+        by = f": {'; '.join(map(str, miss.held_by))}" if check in ("in use", "capacity", "counters") else ""
+        yield f"{check}{by if miss.held_by else ''}"
+    for lack in miss.lacks:
+        yield f"short of {lack}"
+
+
+def _holder_lines(reasons: Reasons) -> list[str]:
+    held = sorted(
+        {holder for group in reasons.groups for one in group.refusal.requests for holder in one.held_by}
+    )
+    lines = [str(holder) for holder in held[:_MOST_HOLDERS]]
+    if len(held) > _MOST_HOLDERS:
+        lines.append(f"and {len(held) - _MOST_HOLDERS} more (-o json has them all)")
+    return lines
+
+
+def _change_lines(reasons: Reasons) -> list[str]:
+    """The same change on several nodes is one line."""
+    likes = {group.nodes[0]: len(group.nodes) for group in reasons.groups}
+    by_text: dict[str, list[str]] = {}
+    for change in reasons.changes:
+        more = likes.get(change.node, 1)
+        node = change.node if more == 1 else f"{change.node} (one of {more} alike)"
+        by_text.setdefault(str(change), []).append(node)
+    return [f"on {', '.join(nodes)}: {text}" for text, nodes in by_text.items()]
+
+
+def reasons_document(reasons: Reasons, profile: str, tier: str) -> dict[str, Any]:
+    """The same for programs. Keys stay; others may join."""
+    return {
+        "profile": profile,
+        "tier": tier,
+        "nodes": [_group_document(group) for group in reasons.groups],
+        "nearestMisses": [_miss_document(miss) for miss in reasons.misses],
+        "changes": [_change_document(change) for change in reasons.changes],
+    }
+
+
+def _group_document(group: NodeGroup) -> dict[str, Any]:
+    refusal = group.refusal
+    return {
+        "nodes": list(group.nodes),
+        "reason": refusal.reason,
+        "unusablePools": dict(sorted((refusal.unusable_pools or {}).items())),
+        "requests": [
+            {
+                "claim": one.claim,
+                "request": one.request,
+                "wanted": one.wanted,
+                "all": one.is_all,
+                "total": one.total,
+                "removed": {str(check): count for check, count in one.removed.items()},
+                "left": one.left,
+                "taints": dict(one.taints),
+                "lacking": dict(one.lacking),
+                "heldBy": [_holder_document(holder) for holder in one.held_by],
+            }
+            for one in refusal.requests
+        ],
+    }
+
+
+def _holder_document(holder: Holder) -> dict[str, Any]:
+    return {"device": str(holder.device), "claim": holder.claim, "pods": list(holder.pods)}
+
+
+def _miss_document(miss: Miss) -> dict[str, Any]:
+    return {
+        "node": miss.node,
+        "claim": miss.claim,
+        "request": miss.request,
+        "device": str(miss.candidate.id),
+        "checks": [str(check) for check in miss.checks],
+        "falseParts": [
+            {
+                "of": "class" if term.is_of_class else "request",
+                "selector": term.number,
+                "text": term.part.text,
+                "saw": dict(term.part.saw),
+            }
+            for term in miss.false_terms
+        ],
+        "taints": list(miss.taints),
+        "heldBy": [_holder_document(holder) for holder in miss.held_by],
+        "lacks": [
+            {"name": one.name, "left": one.left and str(one.left), "needed": one.needed and str(one.needed)}
+            for one in miss.lacks
+        ],
+        "error": miss.error,
+    }
+
+
+def _change_document(change: Change) -> dict[str, Any]:
+    return {
+        "node": change.node,
+        "text": str(change),
+        "edits": [_edit_document(edit) for edit in change.edits],
+        "choices": [_edit_document(edit) for edit in change.choices],
+    }
+
+
+def _edit_document(edit: Edit) -> dict[str, Any]:
+    return {
+        "kind": str(edit.kind),
+        "text": edit.text,
+        "claim": edit.claim,
+        "request": edit.request,
+        "frees": sorted(edit.frees),
+        "heldBy": [_holder_document(holder) for holder in edit.holders],
+    }

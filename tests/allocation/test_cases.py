@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.allocation.cases import device_id, run_case
+from dray.allocation.selector import CompiledSelectors
+from dray.errors import InvalidError
+from tests.allocation.stand_in import StandIn
+from tests.allocation.world import answer, case, claim, devices, piece, request
+from tests.oracle.outcomes import allocation_view
+
+RECORDED = [
+    json.loads(line) for line in (Path(__file__).parent / "cases" / "recorded.jsonl").read_text().splitlines()
+]
+
+
+RANDOM = [
+    json.loads(line) for line in (Path(__file__).parent / "cases" / "random.jsonl").read_text().splitlines()
+]
+
+
+def masked(results: Any) -> Any:
+    """Share IDs are random in both."""
+    if isinstance(results, dict):
+        return {key: "*" if key == "shareID" else masked(value) for key, value in results.items()}
+    return [masked(one) for one in results] if isinstance(results, list) else results
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: str(recorded["name"]))
+@pytest.mark.parametrize("tier", ["experimental", "auto"])
+def test_recorded_answers(recorded: dict[str, Any], tier: str) -> None:
+    got = run_case(recorded | {"tier": tier}, CompiledSelectors)
+    assert got["name"] == recorded["name"]
+    assert masked(got["results"]) == masked(recorded["results"])
+    wanted = " ".join(recorded["error"].split())
+    if "not found" in wanted:
+        wanted, got["error"] = wanted.split(": ")[1], got["error"].split(": ")[1]
+    assert got["error"].startswith(wanted.split("ERROR: ")[0]) and bool(got["error"]) == bool(wanted)
+
+
+def test_all_are_there() -> None:
+    assert len(RECORDED) == 101
+
+
+def test_random_answers() -> None:
+    """The oracle's answers, in all tiers."""
+    assert len(RANDOM) == 500 and {one["tier"] for one in RANDOM} == {"stable", "incubating", "experimental"}
+    for one in RANDOM:
+        assert allocation_view(run_case(one, CompiledSelectors)) == allocation_view(one["answer"]), one[
+            "name"
+        ]
+
+
+def test_recorded_answers_without_cel() -> None:
+    """What the other tests stand on: the stand-in for selectors answers these like the real ones."""
+    for one in RECORDED:
+        assert allocation_view(run_case(one, StandIn)) == allocation_view(one), one["name"]
+
+
+def test_nulls_are_nothing() -> None:
+    empty = dict.fromkeys(
+        ("features", "classes", "slices", "claims", "allocatedDevices", "allocatedCapacity")
+    )
+    assert run_case({"name": "n", **empty}, StandIn) == {"name": "n", "results": [], "error": ""}
+
+
+def test_objects_that_cannot_be_read_are_the_case_s_error() -> None:
+    got = run_case({"name": "n", "slices": [{"spec": {"pool": {"generation": "x"}}}]}, StandIn)
+    assert "generation" in got["error"] and got["results"] is None
+
+
+def test_unknown_tier_and_feature() -> None:
+    given = case([piece(*devices("one"))], claim(request()))
+    assert "no tier 'gold'" in answer(given | {"tier": "gold"})["error"]
+    assert "unknown feature 'DRAMagic'" in answer(given | {"features": ["DRAMagic"]})["error"]
+
+
+def test_device_ids() -> None:
+    assert device_id("d.example/a/b/dev") == ("d.example", "a/b", "dev")
+    with pytest.raises(InvalidError, match="DRIVER/POOL/DEVICE"):
+        device_id("driver/device")

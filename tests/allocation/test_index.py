@@ -1,0 +1,171 @@
+"""The index answers as the plain allocator does, whatever was asked and fed before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.allocation.allocator import Allocation, Allocator, Options
+from dray.allocation.cases import AUTO, Case, allocator_of, read_case
+from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.features import Features, Tier
+from dray.allocation.index import Index
+from dray.allocation.profiles import PROFILES, Profile
+from dray.allocation.selector import CompiledSelectors
+from dray.api.codec.json_codec import to_raw
+from dray.api.core.node import Node
+from dray.api.meta import ObjectMeta
+from dray.api.resource.claim import ResourceClaim
+from dray.errors import InvalidError
+from tests.allocation.generate import generate_case
+from tests.allocation.odd_cases import odd_case
+from tests.allocation.random_cases import random_case
+from tests.allocation.world import CAPACITY, case, claim, device, devices, piece, request
+from tests.campaign import campaign
+
+Json = dict[str, Any]
+CASES = campaign(150, 20_000)
+COMMITTED = [
+    json.loads(line)
+    for name in ("recorded.jsonl", "random.jsonl")
+    for line in (Path(__file__).parent / "cases" / name).read_text().splitlines()
+]
+OTHER = Node(metadata=ObjectMeta(name="node-2", labels={"region": "east", "zone": "b"}))
+
+
+def options_of(read: Case, profile: Profile) -> Options:
+    return Options(Features.named(read.features), profile, None if read.tier == AUTO else Tier(read.tier))
+
+
+def outcome(ask: Callable[[], Allocation | None]) -> Any:
+    try:
+        got = ask()
+    except (AllocationError, NodeAllocationError) as error:
+        return type(error).__name__, str(error)
+    return None if got is None else ([to_raw(one) for one in got.results], got.steps)
+
+
+def share_ids() -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        yield f"share-{number}"
+
+
+def pair(read: Case, profile: Profile) -> tuple[Allocator, Index]:
+    plain = allocator_of(read, CompiledSelectors, profile)
+    index = Index(
+        options_of(read, profile), classes=read.classes, slices=read.slices, before=plain.rules.allocated
+    )
+    return plain, index
+
+
+def check_same(plain: Allocator, index: Index, node: Node, claims: tuple[ResourceClaim, ...]) -> Any:
+    """The index counts first, then searches, then knows. Share IDs are made in the same order."""
+    plain._new_share_id = share_ids().__next__
+    expected = outcome(lambda: plain.allocate(node, claims))
+    fits = expected is not None and isinstance(expected[0], list)
+    try:
+        assert index.attempt(claims).feasible([node]) == ([node] if fits else [])
+    except AllocationError as error:
+        assert expected == ("AllocationError", str(error))
+    for _ in range(2):
+        index.new_share_id = share_ids().__next__
+        assert outcome(lambda: index.attempt(claims).allocate(node)) == expected
+    return expected
+
+
+def read_distinct(given: Json) -> Case:
+    """The case with a name of its own for every slice, as an API server sees to."""
+    read = read_case(given)
+    slices = []
+    for number, one in enumerate(read.slices):
+        is_first = all(one.metadata.name != other.metadata.name for other in read.slices[:number])
+        name = one.metadata.name if is_first else f"{one.metadata.name}-{number}"
+        slices.append(msgspec.structs.replace(one, metadata=ObjectMeta(name=name)))
+    return msgspec.structs.replace(read, slices=tuple(slices))
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_committed_cases(profile: Profile) -> None:
+    asked = 0
+    for given in COMMITTED:
+        try:
+            read = read_distinct(given)
+            plain, index = pair(read, profile)
+        except InvalidError:  # a tier that does not have the features
+            continue
+        for node in (read.node, OTHER):
+            check_same(plain, index, node, read.claims)
+        asked += 1
+    assert asked > 0.9 * len(COMMITTED)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("make", [random_case, odd_case, generate_case], ids=lambda one: one.__name__)
+def test_random_cases(profile: Profile, make: Callable[[int], Json]) -> None:
+    kinds = set()
+    for seed in range(CASES):
+        read = read_distinct({"tier": "experimental"} | make(seed))
+        plain, index = pair(read, profile)
+        for node in (read.node, OTHER):
+            expected = check_same(plain, index, node, read.claims)
+            kinds.add(expected[0] if expected and isinstance(expected[0], str) else bool(expected))
+    assert {True, False} <= kinds
+
+
+@pytest.mark.parametrize("tier", ["stable", "incubating"])
+def test_random_cases_of_other_tiers(tier: str) -> None:
+    for seed in range(CASES):
+        read = read_distinct(generate_case(seed, tier=tier))
+        for profile in PROFILES.values():
+            plain, index = pair(read, profile)
+            check_same(plain, index, read.node, read.claims)
+
+
+def test_a_quick_refusal_takes_no_step_and_says_what_the_search_would() -> None:
+    """Nothing is evaluated again, and a pool that is invalid is still reported."""
+    slices = [piece(*devices("a", "b")), piece(*devices("x", "x"), pool="pool-2", name="slice-2")]
+    read = read_case(case(slices, claim(request(3))))
+    plain, index = pair(read, PROFILES["correct"])
+    assert check_same(plain, index, read.node, read.claims) == (
+        "NodeAllocationError",
+        "invalid resource pools were encountered",
+    )
+    assert index.attempt(read.claims).feasible([read.node]) == []
+
+
+def test_selectors_run_once_for_each_projection() -> None:
+    """A thousand devices with a name of their own, but two sizes: the class runs once, the selector twice."""
+    sizes = ("4Gi", "8Gi")
+    many = [
+        device(
+            f"d{n}", attributes={"uuid": {"string": f"u{n}"}}, capacity={"memory": {"value": sizes[n % 2]}}
+        )
+        for n in range(1000)
+    ]
+    slices = [piece(*many[at : at + 100], name=f"slice-{at}", of=10) for at in range(0, 1000, 100)]
+    wanted = 'device.capacity["driver-a"].memory.compareTo(quantity("6Gi")) >= 0'
+    read = read_case(case(slices, claim(request(1, wanted))))
+    _, index = pair(read, PROFILES["correct"])
+    got = index.attempt(read.claims).allocate(read.node)
+    assert got is not None and got.results[0].devices.results[0].device == "d1"
+    assert index.matchers.evaluations == 3
+    assert index.attempt(read.claims).allocate(read.node) is not None
+    assert index.matchers.evaluations == 3
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_capacity_in_use_of_a_device_that_is_no_longer_shared(profile: Profile) -> None:
+    """Its slice says now that it is given whole, but a share of before still holds half of it."""
+    slices = [piece(device("a", capacity={"memory": {"value": "8Gi"}}))]
+    held = {"allocatedCapacity": {"driver-a/pool-1/a": {"memory": "4Gi"}}}
+    for fields, fits in ((held, False), ({}, True)):
+        read = read_case(case(slices, claim(request()), features=(CAPACITY,), **fields))
+        plain, index = pair(read, profile)
+        assert (check_same(plain, index, read.node, read.claims) is not None) is fits

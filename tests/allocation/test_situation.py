@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import pytest
+
+from dray.allocation.features import ALL_FEATURES, Tier
+from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
+from dray.allocation.situation import features_for, joined, with_allocated
+from dray.allocation.state import AllocatedState, DeviceID, ShareID
+from dray.api.quantity import Quantity
+from dray.api.resource.claim import ResourceClaim
+from dray.errors import InvalidError
+from tests.allocation.dumps import as_object, claims, holding, situation, slices
+from tests.allocation.world import claim, devices, piece, request
+
+
+def fits(*parts: object, **options: object) -> bool:
+    one = situation(*parts, **options)  # type: ignore[arg-type]
+    wanted: list[ResourceClaim] = [c for c in one.cluster.claims if c.status.allocation is None]
+    return one.allocator.allocate(one.cluster.nodes[0], wanted) is not None
+
+
+def test_gates_make_features() -> None:
+    assert features_for(CORRECT) == ALL_FEATURES
+    assert "DRAListTypeAttributes" not in features_for(KUBERNETES_1_36).names
+    assert "DRADeviceTaints" not in features_for(CORRECT, "DRADeviceTaints=false").names
+    for text in ("Nope=true", "DRADeviceTaints=maybe"):
+        with pytest.raises(InvalidError, match="gates that allocators know"):
+            features_for(CORRECT, text)
+
+
+def test_the_other_profile() -> None:
+    one = situation(slices(piece(*devices("d"))))
+    assert (one.profile.name, one.allocator.tier) == ("correct", Tier.EXPERIMENTAL)
+    other = one.other()
+    assert (other.profile.name, other.allocator.tier) == ("k8s-1.36", Tier.INCUBATING)
+    assert other.other().profile is CORRECT
+
+
+def test_allocated_claims_are_in_use_and_taint_rules_taint() -> None:
+    wanted, world = claims(claim(request())), slices(piece(*devices("d")))
+    assert fits(wanted, world)
+    assert not fits(wanted, world, claims(holding("h", "d")))
+    taint = {"taint": {"key": "k", "effect": "NoSchedule"}}
+    beta = "resource.k8s.io/v1beta2"
+    for selector, profile, expected in (
+        ({"deviceSelector": {"driver": "driver-a"}}, CORRECT, False),
+        ({"deviceSelector": {"driver": "driver-b"}}, CORRECT, True),
+        ({}, CORRECT, True),
+        ({}, KUBERNETES_1_36, False),
+    ):
+        rule = as_object("DeviceTaintRule", {"metadata": {"name": "r"}, "spec": taint | selector}, beta)
+        assert fits(wanted, world, rule, profile=profile) is expected
+
+
+def test_another_state_leaves_the_allocator_as_it_was() -> None:
+    one = situation(claims(claim(request())), slices(piece(*devices("d"))))
+    node, wanted = one.cluster.nodes[0], one.cluster.claims
+    full = with_allocated(one.allocator, AllocatedState(frozenset([DeviceID("driver-a", "pool-1", "d")])))
+    assert full.allocate(node, wanted) is None
+    assert one.allocator.allocate(node, wanted) is not None
+
+
+def test_states_add_up() -> None:
+    a, b = DeviceID("d", "p", "a"), DeviceID("d", "p", "b")
+    one = AllocatedState(frozenset([a]), frozenset([ShareID(b, "1")]), {b: {"memory": Quantity("1Gi")}})
+    two = AllocatedState(frozenset(), frozenset([ShareID(b, "2")]), {b: {"memory": Quantity("2Gi")}})
+    both = joined(one, two)
+    assert both.devices == {a} and len(both.shares) == 2
+    assert both.capacity == {b: {"memory": Quantity("3Gi")}}
+    assert one.capacity == {b: {"memory": Quantity("1Gi")}}

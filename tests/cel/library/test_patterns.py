@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import random
+import re
+import time
+
+import pytest
+
+from dray.cel.faults import EvaluationError
+from dray.cel.library import patterns
+from dray.cel.values import EvaluationCancelledError
+from tests.campaign import campaign
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        (r"\Qa.b\E", "xa.b", "a.b"),
+        (r"\pN+", "a٣4", "٣4"),
+        (r"(?P<name>b+)", "abbc", "bb"),
+        (r"(?i)É", "é", "é"),
+        (r"a$", "a\n", ""),
+        (r"a\z", "ba", "a"),
+        (r"(?U)a+", "aaa", "a"),
+        (r"a|ab", "ab", "a"),
+        (r"\bb", "a b", "b"),
+        (r"x*", "aaa", ""),
+    ],
+)
+def test_go_syntax(pattern: str, text: str, found: str) -> None:
+    assert patterns.find(pattern, text) == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("[0-9]*", "1a22", ("1", "22")),
+        ("", "aé", ("", "", "")),
+        ("a*", "baac", ("", "aa", "")),
+        ("^a", "aaa", ("a",)),
+        (r"\b", "ab c", ("", "", "", "")),
+        ("é", "éaé", ("é", "é")),
+    ],
+)
+def test_all_matches_as_go_finds_them(pattern: str, text: str, found: tuple[str, ...]) -> None:
+    assert patterns.find_all(pattern, text) == found
+    assert patterns.find_all(pattern, text, 1) == found[:1]
+    assert patterns.find_all(pattern, text, 0) == ()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("a(b", "missing closing ): `a(b`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("a{1001}", "invalid repeat count: `{1001}`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+        (r"\Z", r"invalid escape sequence: `\Z`"),
+        (r"\C", r"invalid escape sequence: `\C`"),
+        ("(" * 1000 + ")" * 1000, "expression nests too deeply"),
+        ("a\\", "trailing backslash at end of expression: ``"),
+        (r"\pL" * 3000, "expression too large"),
+    ],
+)
+def test_what_is_wrong_is_said_in_go_words(pattern: str, message: str) -> None:
+    assert (patterns.fault(pattern) or "").startswith(f"error parsing regexp: {message}")
+    with pytest.raises(EvaluationError):
+        patterns.search(pattern, "a")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("(x+x+)+y", "x" * 20_000),
+        ("(a|aa)+$", "a" * 20_000 + "b"),
+        ("(.*)*b", "a" * 20_000),
+        ("(?:a?){1000}a{1000}", "a" * 999),
+        ("(a|b|c)" * 1400 + "x", "abc" * 3000),
+        ("[^a-c]" * 1400, "d" * 9000 + "a"),
+    ],
+)
+def test_time_grows_with_the_text_only(pattern: str, text: str) -> None:
+    started = time.process_time()
+    patterns.search(pattern, text)
+    assert time.process_time() - started < 2
+
+
+def test_matches_that_look_at_the_whole_text_each_are_cut_off() -> None:
+    with pytest.raises(EvaluationCancelledError):
+        patterns.find_all(".*y|", "a" * 100_000)
+
+
+def test_short_texts_are_remembered_and_long_ones_are_not() -> None:
+    before = patterns._remembered_search.cache_info()
+    for _ in range(3):
+        assert patterns.search("^remembered$", "remembered")
+        assert not patterns.search("^remembered$", "r" * 1000)
+    after = patterns._remembered_search.cache_info()
+    assert (after.hits - before.hits, after.misses - before.misses) == (2, 1)
+
+
+def test_the_same_as_python_where_both_have_the_same_syntax() -> None:
+    chosen = random.Random(3)
+    pieces = ["a", "b", "[ab]", "[^a]", ".", "a*?", "b+", "(ab)", "(?:a|b)", "c{1,2}", "é", "$", "^"]
+    for _ in range(campaign(300, 20_000)):
+        pattern = "".join(chosen.choices(pieces, k=chosen.randint(1, 5)))
+        text = "".join(chosen.choices("abcé", k=chosen.randint(0, 12)))
+        found = re.search(pattern, text)
+        assert patterns.search(pattern, text) is (found is not None), (pattern, text)
+        assert patterns.find(pattern, text) == (found[0] if found else ""), (pattern, text)

@@ -1,0 +1,40 @@
+"""Random selectors on random devices: `dray cel --cases` and Kubernetes' own evaluator give the same answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tests.allocation.selector_differences import excuse
+from tests.campaign import campaign
+from tests.oracle.compare import Comparer, random_cases, varies
+from tests.oracle.program import Oracle
+
+FIRST_SEED = 1_000_000
+
+
+def test_selectors_agree_with_kubernetes(tmp_path: Path) -> None:
+    count = campaign(2_000, 20_000)
+    cases = list(random_cases("selector", range(FIRST_SEED, FIRST_SEED + count)))
+    # Every fourth as an API server takes it that sees the text for the first time.
+    cases = [case | {"environment": "new"} if not at % 4 else case for at, case in enumerate(cases)]
+    path = tmp_path / "cases.jsonl"
+    path.write_text("".join(json.dumps(case) + "\n" for case in cases))
+    command = [sys.executable, "-m", "dray", "cel", "--cases", str(path)]
+    answered = subprocess.run(command, capture_output=True, text=True, check=True, timeout=1800)
+    answers = [json.loads(line) for line in answered.stdout.splitlines()]
+    comparer, causes = Comparer("selector", costs=True), Counter[str]()
+    wrong = []
+    with Oracle("select") as oracle:
+        for case, ours in zip(cases, answers, strict=True):
+            theirs = oracle.ask(case)
+            cause = excuse(case["expression"], theirs, ours) if comparer.is_comparable(theirs) else None
+            if cause == "" and not varies(comparer, oracle, case, theirs):
+                wrong.append(f"{json.dumps(case)}\n  expected {theirs}\n  got {ours}")
+            causes[cause or "none"] += 1
+    print(dict(causes))
+    assert not wrong, f"{len(wrong)} of {count} differ:\n" + "\n".join(wrong[:5])
+    assert causes["none"] > 0.95 * count
