@@ -7,6 +7,7 @@ be left out.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
@@ -73,7 +74,7 @@ def value_set(attribute: DeviceAttribute | None) -> Value:
     return UNKNOWN
 
 
-class Constraint:
+class Constraint(ABC):
     """What all have in common: which requests are meant, and a device's value, read once."""
 
     def __init__(self, requests: Iterable[str], attribute: str, *, lists: bool) -> None:
@@ -122,21 +123,21 @@ class Constraint:
         """Whether `remove` leaves no trace, for these requests and devices."""
         return True
 
+    @abstractmethod
     def state(self) -> Hashable:
         """What decides about further devices; equal states decide alike."""
-        raise NotImplementedError
 
+    @abstractmethod
     def accepts(self, value: Value) -> bool:
         """Whether the value goes with those taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     def push(self, request: Request, value: Value) -> None:
         """Take the value in."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pop(self, request: Request) -> None:
         """Forget the last value."""
-        raise NotImplementedError
 
 
 class Match(Constraint):
