@@ -25,6 +25,6 @@ def run(arguments: argparse.Namespace) -> int:
         )
     )
     print(
-        "\nThis version finds devices; it does not serve them yet. `dray devices -o json` gives the same to a program."
+        "\nThis command shows devices; `dray agent` serves them to a kubelet. `dray devices -o json` gives the same to a program."
     )
     return code
