@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import os
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,75 +21,112 @@ mediatedDevicesConfiguration:
 """
 
 
-def write(path: Path, text: str, age: float = 60) -> None:
-    """With a time stamp of its own, old enough to be trusted."""
-    path.write_text(text)
-    then = path.stat().st_mtime - age
-    os.utime(path, (then, then))
-
-
 class Reader:
-    """Collects what `follow` gives."""
+    """Collects what `follow` gives. Time passes only here, and never so much that a poll would be due."""
 
     def __init__(self, file: ConfigFile) -> None:
-        self.clock, self.seen = FakeClock(), list[Served]()
-        self._file, self._first = file, file.load()
+        self.clock, self.seen = FakeClock(), list[int]()
+        self.file, self.first, self.last = file, file.load(), Served()
 
     async def run(self) -> None:
-        async for served in self._file.follow(self.clock, self._first):
-            self.seen.append(served)
+        async for served in self.file.follow(self.clock, self.first):
+            self.last = served
+            self.seen.append(served.generic[0].count)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(40):
+            await self.clock.advance(0.1)
+            if condition():
+                return
+            await asyncio.sleep(0.02)
+        pytest.fail(f"seen {self.seen}, {self.file.loads} loads, {self.file.refusals} refusals")
+
+
+def text(count: int) -> str:
+    return f"virtualMachineInstancesPerNode: {count}\n"
 
 
 async def test_only_real_changes_are_told(tmp_path: Path) -> None:
     path = tmp_path / "agent.yaml"
-    write(path, "virtualMachineInstancesPerNode: 1\n")
-    file = ConfigFile(path)
-    reader = Reader(file)
-    async with running(reader.run(), name="reader"):
-        await reader.clock.advance(3)
-        write(path, "virtualMachineInstancesPerNode: 1  # the same\n", age=50)
-        await reader.clock.advance(1)
-        assert (reader.seen, file.loads) == ([], 2)
-        write(path, "virtualMachineInstancesPerNode: 2\n", age=40)
-        await reader.clock.advance(1)
-        assert [served.generic[0].count for served in reader.seen] == [2]
-        write(path, "virtualMachineInstancesPerNode: [\n", age=30)
-        await reader.clock.advance(5)
-        assert (len(reader.seen), file.refusals) == (1, 1)
-        path.unlink()
-        await reader.clock.advance(5)
-        assert (len(reader.seen), file.refusals) == (1, 2)
-        write(path, "virtualMachineInstancesPerNode: 2\n", age=20)
-        await reader.clock.advance(1)
-        assert len(reader.seen) == 1
-        write(path, "virtualMachineInstancesPerNode: 3\n", age=10)
-        await reader.clock.advance(1)
-        assert [served.generic[0].count for served in reader.seen] == [2, 3]
-
-
-async def test_a_write_at_the_same_time_stamp_is_not_missed(tmp_path: Path) -> None:
-    path = tmp_path / "agent.yaml"
-    path.write_text("virtualMachineInstancesPerNode: 1\n")
+    path.write_text(text(1))
     reader = Reader(ConfigFile(path))
-    status = path.stat()
+    file = reader.file
     async with running(reader.run(), name="reader"):
-        await reader.clock.advance(1)
-        path.write_text("virtualMachineInstancesPerNode: 2\n")
-        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-        await reader.clock.advance(1)
-        assert [served.generic[0].count for served in reader.seen] == [2]
+        path.write_text(text(1) + "# the same\n")
+        await reader.until(lambda: file.loads == 2)
+        path.write_text(text(2))
+        await reader.until(lambda: reader.seen == [2])
+        path.write_text("virtualMachineInstancesPerNode: [\n")
+        await reader.until(lambda: file.refusals == 1)
+        path.unlink()
+        await reader.until(lambda: file.refusals == 2)
+        await reader.clock.advance(100)
+        assert (reader.seen, file.refusals) == ([2], 2)
+        path.write_text(text(2))
+        await reader.until(lambda: file.loads == 4)
+        path.write_text(text(3))
+        await reader.until(lambda: reader.seen == [2, 3])
+
+
+async def test_a_file_that_goes_again_is_told_again(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(text(1))
+    reader = Reader(ConfigFile(path))
+    async with running(reader.run(), name="reader"):
+        path.unlink()
+        await reader.until(lambda: reader.file.refusals == 1)
+        path.write_text(text(2))
+        await reader.until(lambda: reader.seen == [2])
+        path.unlink()
+        await reader.until(lambda: reader.file.refusals == 2)
+
+
+async def test_an_edit_between_the_load_and_the_watch_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(text(1))
+    reader = Reader(ConfigFile(path))
+    path.write_text(text(2))
+    async with running(reader.run(), name="reader"):
+        await reader.until(lambda: reader.seen == [2])
+
+
+async def test_a_mounted_config_map_is_followed(tmp_path: Path) -> None:
+    for version in (1, 2):
+        (tmp_path / f"..{version}").mkdir()
+        (tmp_path / f"..{version}" / "agent.yaml").write_text(text(version))
+    (tmp_path / "..data").symlink_to("..1")
+    path = tmp_path / "agent.yaml"
+    path.symlink_to("..data/agent.yaml")
+    reader = Reader(ConfigFile(path))
+    async with running(reader.run(), name="reader"):
+        (tmp_path / "..new").symlink_to("..2")
+        (tmp_path / "..new").rename(tmp_path / "..data")
+        await reader.until(lambda: reader.seen == [2])
+
+
+async def test_a_writer_that_does_not_close_is_seen_by_the_poll(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yaml"
+    path.write_text(text(1))
+    reader = Reader(ConfigFile(path))
+    async with running(reader.run(), name="reader"):
+        with path.open("r+") as file:
+            file.write(text(2))
+            file.flush()
+            await reader.clock.advance(59)
+            assert reader.seen == []
+            await reader.clock.advance(2)
+            assert reader.seen == [2]
 
 
 async def test_labels_come_from_the_flag_and_the_file(tmp_path: Path) -> None:
     path, labels = tmp_path / "agent.yaml", tmp_path / "labels"
-    write(path, MDEVS)
-    write(labels, "# nothing\n")
+    path.write_text(MDEVS)
+    labels.write_text("# nothing\n")
     reader = Reader(ConfigFile(path, {"gpu": "a"}, labels))
-    assert reader._first.mdev_types.desired == ("nvidia-2",)
+    assert reader.first.mdev_types.desired == ("nvidia-2",)
     async with running(reader.run(), name="reader"):
-        write(labels, 'zone="x"\ngpu=b\n', age=30)
-        await reader.clock.advance(1)
-        assert [served.mdev_types.desired for served in reader.seen] == [("nvidia-3",)]
+        labels.write_text('zone="x"\ngpu=b\n')
+        await reader.until(lambda: reader.last.mdev_types.desired == ("nvidia-3",))
 
 
 def test_labels_are_lines(tmp_path: Path) -> None:

@@ -122,13 +122,16 @@ def _memory(when: str, ours: Contender, rivals: Sequence[Contender]) -> Iterator
 
 
 async def _idle(ours: Contender, rivals: Sequence[Contender], sizes: Sizes, say: Say) -> list[Figure]:
-    say(f"idle for {sizes.idle_seconds:g} s")
-    everyone = (ours, *rivals)
-    await asyncio.sleep(min(5.0, sizes.idle_seconds))  # the looks that follow a start are over then
-    before = [cpu_seconds(one.pid) for one in everyone]
-    await asyncio.sleep(sizes.idle_seconds)
-    spent = [cpu_seconds(one.pid) - was for one, was in zip(everyone, before, strict=True)]
-    return list(_against("CPU while idle", "ms/s", [1e3 * one / sizes.idle_seconds for one in spent], rivals))
+    """The first minute has the looks that follow a start, above all for rivals; they become ever rarer."""
+    taken: list[Figure] = []
+    for name in ("CPU in the minute after a start, nothing happens", "CPU while idle"):
+        say(f"{name}: {sizes.idle_seconds:g} s")
+        before = [cpu_seconds(one.pid) for one in (ours, *rivals)]
+        await asyncio.sleep(sizes.idle_seconds)
+        after = [cpu_seconds(one.pid) for one in (ours, *rivals)]
+        spent = [1e3 * (now - was) / sizes.idle_seconds for now, was in zip(after, before, strict=True)]
+        taken += _against(name, "ms/s", spent, rivals)
+    return taken
 
 
 async def _unplugs(ours: Contender, theirs: Sequence[Contender], sizes: Sizes, say: Say) -> list[Figure]:

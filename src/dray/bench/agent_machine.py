@@ -25,7 +25,7 @@ class Sizes:
     shares: int = 1000
     pci: int = 64
     usb: int = 16
-    idle_seconds: float = 12.0
+    idle_seconds: float = 60.0
     unplugs: int = 240
     pause: tuple[float, float] = (0.05, 0.15)
     calls: int = 3000

@@ -43,7 +43,7 @@ class Pace:
     """Seconds. `rest`: between looks when nothing happens; `settle`: after an event one more look, since what the kernel
     told first may not be all; `blind`: between looks where no events can be had."""
 
-    rest: float = 60.0
+    rest: float = 300.0
     settle: float = 1.0
     blind: float = 2.0
 

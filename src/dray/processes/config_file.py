@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +12,20 @@ from dray.api import names
 from dray.errors import Error, InvalidError, InvariantError
 from dray.processes.agent_config import Served, load_agent_config, served
 from dray.runtime.clock import Clock
+from dray.runtime.files.filewatch import FileWatch
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
+from dray.runtime.tasks import wait_first
 
 _log = get_log("config")
 
-_PACE = 1.0
+_POLL_SECONDS = 60.0
+"""Some file systems, such as NFS, tell nobody of a change."""
+_BLIND_SECONDS = 2.0
+"""Where no file system can tell, for want of inotify."""
+_SETTLE_SECONDS = 0.2
+"""One who makes the file anew has not written all of it when its name appears."""
 _LIMIT = 4 << 20
-_FRESH_NS = 2 * 10**9
 
 
 @dataclass
@@ -37,39 +42,50 @@ class ConfigFile:
     loads: int = 0
     refusals: int = 0
     _texts: tuple[str, ...] = ()
-    _identity: object = None
+    _unreadable: str = ""
     _notes: tuple[str, ...] = ()
 
     def load(self) -> Served:
         """What is to be served now. InvalidError with every fault; NotFoundError, DeniedError where it cannot be read."""
-        self._identity = self._look()
         self._texts = self._read()
         return self._parse()
 
     async def follow(self, clock: Clock, current: Served) -> AsyncIterator[Served]:
         """Each new value, as long as it is iterated. `current` is what is in force."""
-        while True:
-            await clock.sleep(_PACE)
-            identity = self._look()
-            if identity == self._identity:
-                continue
-            self._identity = identity
-            try:
-                texts = self._read()
-                if texts == self._texts:
-                    continue
-                self._texts = texts
-                wanted = self._parse()
-            except InvariantError:
-                raise
-            except Error as error:
+        paths = [path.absolute() for path in (self.path, self.labels_path) if path is not None]
+        async with FileWatch(
+            paths, follow=True, contents=True, poll_interval=_POLL_SECONDS, clock=clock
+        ) as watch:
+            while True:
+                wanted = self._newer()
+                if wanted is not None and wanted != current:
+                    current = wanted
+                    yield wanted
+                before = watch.snapshot
+                pause = _BLIND_SECONDS if watch.polling_because else _POLL_SECONDS
+                await wait_first(watch.wait_changed(), clock.sleep(pause))
+                if watch.snapshot is not before:
+                    await clock.sleep(_SETTLE_SECONDS)
+
+    def _newer(self) -> Served | None:
+        """What is to be served now; None where nothing new is written, or nothing good, which is told once."""
+        try:
+            texts = self._read()
+            if texts == self._texts:
+                self._unreadable = ""
+                return None
+            self._texts, self._unreadable = texts, ""
+            wanted = self._parse()
+        except InvariantError:
+            raise
+        except Error as error:
+            if str(error) != self._unreadable:
+                self._unreadable = str(error)
                 self.refusals += 1
                 _tell(error)
-                continue
-            _log.info("configuration in force", path=self.path, changed=wanted != current)
-            if wanted != current:
-                current = wanted
-                yield wanted
+            return None
+        _log.info("configuration in force", path=self.path)
+        return wanted
 
     def _parse(self) -> Served:
         config = load_agent_config(self._texts[0], str(self.path))
@@ -83,12 +99,6 @@ class ConfigFile:
     def _read(self) -> tuple[str, ...]:
         texts = (_read(self.path, "--config"),)
         return texts if self.labels_path is None else (*texts, _read(self.labels_path, "--node-labels-file"))
-
-    def _look(self) -> object:
-        """Differs when a file may have changed. One that was written a moment ago may be so again at the same time stamp."""
-        statuses = [_status(path) for path in (self.path, self.labels_path) if path is not None]
-        is_fresh = any(status and time.time_ns() - status.st_mtime_ns < _FRESH_NS for status in statuses)
-        return object() if is_fresh else [_facts(status) for status in statuses]
 
 
 def parse_labels(text: str, source: str) -> dict[str, str]:
@@ -119,19 +129,6 @@ def _tell(error: Error) -> None:
     _log.error(
         "configuration refused, the last good one stays in force", faults=len(faults) or 1, error=str(error)
     )
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None
-
-
-def _facts(status: os.stat_result | None) -> tuple[int, ...]:
-    if status is None:
-        return ()
-    return (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size)
 
 
 def _open(path: str, flags: int) -> int:

@@ -185,6 +185,22 @@ async def test_content_mode_and_neighbours_are_not_told(tmp_path: Path) -> None:
         await assert_silent(watch)
 
 
+async def test_content_is_told_to_who_asks_when_its_writer_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_text("old")
+    async with FileWatch([path], contents=True) as watch:
+        before = watch.snapshot.paths[path]
+        path.read_text()
+        path.chmod(0o600)
+        (tmp_path / "y").write_text("other")
+        with path.open("w") as file:
+            file.write("new")
+            file.flush()
+            await assert_silent(watch)
+        after = (await changed(watch)).paths[path]
+    assert before and after and after.generation > before.generation
+
+
 async def test_a_directory_is_told_with_all_its_entries(tmp_path: Path) -> None:
     directory = tmp_path / "plugins"
     async with FileWatch(directories=[directory]) as watch:

@@ -50,9 +50,10 @@ class FileWatch:
 
     Entered = watching and looked once. Level-triggered: `wait_changed` returns when the disk differs from what was told
     last, however many changes lie between; a file that was replaced by another is a change, a create and delete between
-    two looks is none. Content, mode and owner are not watched. Symbolic links among the parents are followed and
-    watched themselves; a link as the last part is told as a link, unless `follow`. One task uses it. With `root` all
-    paths are those of another root directory, as in a chroot: no link leads out of it. The root itself must stay.
+    two looks is none. Mode and owner are not watched, and content only with `contents`: then a file that somebody wrote
+    and closed is a change. Symbolic links among the parents are followed and watched themselves; a link as the last part
+    is told as a link, unless `follow`. One task uses it. With `root` all paths are those of another root directory, as
+    in a chroot: no link leads out of it. The root itself must stay.
 
     The kernel gives no events for what it adds or removes in sysfs and procfs, and none when something is mounted over
     a parent: for those set `poll_interval`. With it, the watch goes on by polling alone where inotify cannot be had
@@ -66,6 +67,7 @@ class FileWatch:
         *,
         directories: Iterable[Path] = (),
         follow: bool = False,
+        contents: bool = False,
         root: Path = Path("/"),
         poll_interval: float | None = None,
         clock: Clock | None = None,
@@ -76,6 +78,7 @@ class FileWatch:
             if not path.is_absolute() or "\0" in str(path):
                 raise InvalidError(f"only absolute paths can be watched, not {str(path)!r}", field=str(path))
         self._follow = follow
+        self._contents = contents
         self._root = root
         self._poll = _Poll(poll_interval, clock or SystemClock()) if poll_interval is not None else None
         self._inotify: Inotify | None = None
@@ -93,7 +96,7 @@ class FileWatch:
 
     async def __aenter__(self) -> FileWatch:
         try:
-            self._inotify = Inotify()
+            self._inotify = Inotify(writes=self._contents)
         except UnavailableError as error:
             self._poll_only(error)
         try:

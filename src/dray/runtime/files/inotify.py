@@ -12,7 +12,7 @@ from dray.errors import Error, UnavailableError
 from dray.runtime.files import syscalls
 from dray.runtime.files.oserrors import from_os_error
 
-_MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x40, 0x80, 0x100, 0x200
+_CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
 _UNMOUNT, _Q_OVERFLOW, _IGNORED, _ONLYDIR = 0x2000, 0x4000, 0x8000, 0x01000000
 _MASK = _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _ONLYDIR
 
@@ -42,14 +42,18 @@ class Event:
 
     @property
     def is_arrival(self) -> bool:
-        """The name was created or moved in, so it may mean another file than before."""
-        return bool(self.mask & (_CREATE | _MOVED_TO))
+        """The name was created, moved in or written, so it may mean another file, or another content, than before."""
+        return bool(self.mask & (_CREATE | _MOVED_TO | _CLOSE_WRITE))
 
 
 class Inotify:
-    """One inotify descriptor. UnavailableError, with the setting to raise, when the kernel has no more to give."""
+    """One inotify descriptor. UnavailableError, with the setting to raise, when the kernel has no more to give.
 
-    def __init__(self) -> None:
+    With `writes` it also tells when a file that was open for writing is closed.
+    """
+
+    def __init__(self, *, writes: bool = False) -> None:
+        self._mask = _MASK | (_CLOSE_WRITE if writes else 0)
         try:
             self._descriptor = syscalls.inotify_init()
         except OSError as error:
@@ -68,7 +72,7 @@ class Inotify:
         """Watch the directory behind a descriptor (O_PATH will do); twice gives the same number."""
         path = f"/proc/self/fd/{dir_fd}"
         try:
-            watch = syscalls.inotify_add_watch(self._descriptor, path, _MASK)
+            watch = syscalls.inotify_add_watch(self._descriptor, path, self._mask)
         except OSError as error:
             raise _limit_error(error, f"watch {_shown(path)!r}") from error
         self._watches.add(watch)
