@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from dray.allocation.explanation.refusal import Check
 from dray.allocation.faults import AllocationError
 from dray.allocation.policies import Policy
-from dray.allocation.refusal import Check
 from dray.allocation.simulate import Simulation, simulate
 from dray.allocation.situation import Situation
 from dray.allocation.workloads import all_pending

@@ -17,10 +17,10 @@ from dray.allocation.allocator import Allocation, Allocator, Call
 from dray.allocation.candidates import Candidate, Candidates, CounterKey
 from dray.allocation.constraints import Value, attribute_of, scalar
 from dray.allocation.counters import Counters
+from dray.allocation.explanation.lacks import counters_left
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.ledger import Ledger
 from dray.allocation.pools import Pool
-from dray.allocation.refusal_lacks import counters_left
 from dray.allocation.requests import Request
 from dray.allocation.situation import in_use, joined
 from dray.allocation.state import DeviceID, Rules

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dray.allocation.device_values import Place
-from dray.allocation.false_part import FalsePart, find_false_part
+from dray.allocation.explanation.false_part import FalsePart, find_false_part
 from dray.allocation.features import Features
 from dray.allocation.selector import COST_LIMIT, CompileError, Selector, compile_selector
 from dray.api.limits import MAX_EXPRESSION_LENGTH

@@ -13,7 +13,7 @@ import msgspec
 from dray.allocation.allocator import Allocation, Options
 from dray.allocation.cases import device_id
 from dray.allocation.features import Features, Tier
-from dray.allocation.index import Index
+from dray.allocation.index.index import Index
 from dray.allocation.profiles import KUBERNETES_1_36
 from dray.allocation.state import AllocatedState
 from dray.api.codec.json_codec import to_raw, view

@@ -22,7 +22,7 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dray.allocation.explain import Reasons
+    from dray.allocation.explanation.explain import Reasons
     from dray.allocation.policies import Placement
     from dray.allocation.situation import Situation
     from dray.allocation.workloads import Workload
@@ -117,7 +117,7 @@ def _failed(arguments: argparse.Namespace, error: InvalidError) -> int:
 def _refused(
     arguments: argparse.Namespace, situation: Situation, workload: Workload, nodes: Sequence[Node]
 ) -> int:
-    from dray.allocation.explain import refuse
+    from dray.allocation.explanation.explain import refuse
     from dray.cli.refusal_view import reasons_document, reasons_lines
 
     reasons: Reasons = refuse(situation, workload, nodes)

@@ -20,7 +20,7 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dray.allocation.explain import Explanation, Verdict
+    from dray.allocation.explanation.explain import Explanation, Verdict
     from dray.allocation.situation import Situation
     from dray.allocation.workloads import Workload
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace, situation: Situation) -> list[Explanation]:
-    from dray.allocation.explain import explain_workload
+    from dray.allocation.explanation.explain import explain_workload
     from dray.allocation.workloads import find_workload, workloads_of
 
     cluster = situation.cluster

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dray.cli.manifests import BOLD, YELLOW, columns, painted, shown_nodes
 
 if TYPE_CHECKING:
-    from dray.allocation.explain import NodeGroup, Reasons
-    from dray.allocation.nearest import Miss
-    from dray.allocation.refusal import Check, Holder, RequestRefusal
-    from dray.allocation.what_if import Change
-    from dray.allocation.what_if_edits import Edit
+    from dray.allocation.explanation.explain import NodeGroup, Reasons
+    from dray.allocation.explanation.nearest import Miss
+    from dray.allocation.explanation.refusal import Check, Holder, RequestRefusal
+    from dray.allocation.explanation.what_if import Change
+    from dray.allocation.explanation.what_if_edits import Edit
 
 _MOST_HOLDERS = 8
 
@@ -48,7 +48,7 @@ def funnel_lines(groups: Sequence[NodeGroup]) -> list[str]:
 
 def _funnel(groups: Sequence[NodeGroup]) -> list[str]:
     """Checks that removed nothing anywhere have no column; devices of other nodes are not counted."""
-    from dray.allocation.refusal import Check
+    from dray.allocation.explanation.refusal import Check
 
     requests = [one for group in groups for one in group.refusal.requests]
     if not requests:
@@ -66,7 +66,7 @@ def _funnel(groups: Sequence[NodeGroup]) -> list[str]:
 
 
 def _funnel_row(nodes: str, one: RequestRefusal, seen: Sequence[Check]) -> list[str]:
-    from dray.allocation.refusal import Check
+    from dray.allocation.explanation.refusal import Check
 
     removed = [f"-{one.removed[check]}" if check in one.removed else "" for check in seen]
     wants = "all" if one.is_all else str(one.wanted)

@@ -12,7 +12,7 @@ from dray.allocation.allocator import Allocator, Options
 from dray.allocation.cases import read_case
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Features, Tier
-from dray.allocation.index import Index
+from dray.allocation.index.index import Index
 from dray.allocation.profiles import PROFILES
 from dray.allocation.selector import CompiledSelectors
 from dray.allocation.state import AllocatedState
@@ -22,8 +22,8 @@ from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import ResourceClaimStatus
 from dray.api.resource.slice import ResourceSlice
 from tests.allocation.generate import generate_case
+from tests.allocation.index.test_index import check_same
 from tests.allocation.random_cases import random_case
-from tests.allocation.test_index import check_same
 from tests.allocation.world import (
     PARTITIONS,
     case,

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from dray.allocation.false_part import FalsePart
-from dray.allocation.nearest import Miss, NearestMisses, without_part
-from dray.allocation.refusal import Check, Explainer, holders_of
+from dray.allocation.explanation.false_part import FalsePart
+from dray.allocation.explanation.nearest import Miss, NearestMisses, without_part
+from dray.allocation.explanation.refusal import Check, Explainer, holders_of
 from tests.allocation.dumps import claims, holding, situation, slices
 from tests.allocation.world import Json, claim, device, first, piece, request, wish
 

@@ -12,10 +12,9 @@ from typing import Final
 from dray.allocation.allocator import Allocator, Call
 from dray.allocation.candidates import Candidate
 from dray.allocation.device_values import DeviceValue
-from dray.allocation.false_part import FalsePart, find_false_part
-from dray.allocation.faults import AllocationError, NodeAllocationError, SelectorError
-from dray.allocation.features import Features
-from dray.allocation.refusal import (
+from dray.allocation.explanation.false_part import FalsePart, find_false_part
+from dray.allocation.explanation.lacks import Lack, lacks
+from dray.allocation.explanation.refusal import (
     Check,
     Explainer,
     Holder,
@@ -24,7 +23,8 @@ from dray.allocation.refusal import (
     state_checks,
     taint_text,
 )
-from dray.allocation.refusal_lacks import Lack, lacks
+from dray.allocation.faults import AllocationError, NodeAllocationError, SelectorError
+from dray.allocation.features import Features
 from dray.allocation.requests import Request
 from dray.allocation.selector import CompiledSelectors
 from dray.api.core.node import Node

@@ -12,9 +12,9 @@ from enum import StrEnum
 
 from dray.allocation.allocator import Allocator, Call
 from dray.allocation.candidates import Candidate, counters_of
+from dray.allocation.explanation.lacks import lacks
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
-from dray.allocation.refusal_lacks import lacks
 from dray.allocation.requests import Request, claim_name
 from dray.allocation.state import DeviceID
 from dray.api.core.node import Node

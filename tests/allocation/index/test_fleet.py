@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation.features import Features, Tier
-from dray.allocation.fleet import EVERY_NODE, Fleet
+from dray.allocation.index.fleet import EVERY_NODE, Fleet
 from dray.allocation.pools import Slices, gather_pools
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
 from dray.api.codec.json_codec import view

@@ -9,7 +9,7 @@ from dray.allocation.allocator import Allocation, Call
 from dray.allocation.bounds import Bounds
 from dray.allocation.constraints import constraints_of
 from dray.allocation.faults import AllocationError, NodeAllocationError
-from dray.allocation.index_view import NodeCandidates, NodeCounters, NodeLedger, NodeView
+from dray.allocation.index.view import NodeCandidates, NodeCounters, NodeLedger, NodeView
 from dray.allocation.ledger import bits
 from dray.allocation.requests import Everything, PlannedClaim, Planner, Request
 from dray.allocation.results import build_result
@@ -18,7 +18,7 @@ from dray.api.core.node import Node
 from dray.api.resource.claim import ALL, ResourceClaim
 
 if TYPE_CHECKING:
-    from dray.allocation.index import Index
+    from dray.allocation.index.index import Index
 
 Verdicts = dict[int, bool]
 """By the identity of a node, which its view holds: whether the claims fit there. Never where there was an error."""

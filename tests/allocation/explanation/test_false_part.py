@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.allocation.false_part import find_false_part
+from dray.allocation.explanation.false_part import find_false_part
 from dray.api.semver import SemVer
 from tests.allocation.selecting import DRIVER, LISTS, A, C, device, prepared, selector
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+from dray.allocation.explanation.refusal import Holder, Refusal, RequestRefusal
+from dray.allocation.explanation.what_if_edits import Claims, free, lower, tolerate, unconstrain
 from dray.allocation.features import Tier
-from dray.allocation.refusal import Holder, Refusal, RequestRefusal
 from dray.allocation.state import DeviceID
-from dray.allocation.what_if_edits import Claims, free, lower, tolerate, unconstrain
 from dray.api.codec import view
 from dray.api.resource.claim import ResourceClaim
 from tests.allocation.world import claim, first, request, wish

@@ -15,11 +15,11 @@ from dray.allocation.allocator import Allocator, Options
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Tier
 from dray.allocation.features import tier as tier_of
-from dray.allocation.fleet import Fleet
-from dray.allocation.index_attempt import Attempt, Verdicts
-from dray.allocation.index_holds import Holds
-from dray.allocation.index_matches import Matchers
-from dray.allocation.index_view import NodeView
+from dray.allocation.index.attempt import Attempt, Verdicts
+from dray.allocation.index.fleet import Fleet
+from dray.allocation.index.holds import Holds
+from dray.allocation.index.matches import Matchers
+from dray.allocation.index.view import NodeView
 from dray.allocation.pools import PoolID
 from dray.allocation.results import NewShareID
 from dray.allocation.selector import CompiledSelectors

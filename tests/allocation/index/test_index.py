@@ -14,7 +14,7 @@ from dray.allocation.allocator import Allocation, Allocator, Options
 from dray.allocation.cases import AUTO, Case, allocator_of, read_case
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Features, Tier
-from dray.allocation.index import Index
+from dray.allocation.index.index import Index
 from dray.allocation.profiles import PROFILES, Profile
 from dray.allocation.selector import CompiledSelectors
 from dray.api.codec.json_codec import to_raw
@@ -33,7 +33,7 @@ CASES = campaign(150, 20_000)
 COMMITTED = [
     json.loads(line)
     for name in ("recorded.jsonl", "random.jsonl")
-    for line in (Path(__file__).parent / "cases" / name).read_text().splitlines()
+    for line in (Path(__file__).parents[1] / "cases" / name).read_text().splitlines()
 ]
 OTHER = Node(metadata=ObjectMeta(name="node-2", labels={"region": "east", "zone": "b"}))
 

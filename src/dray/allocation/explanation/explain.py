@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dray.allocation.explanation.nearest import Miss, NearestMisses
+from dray.allocation.explanation.refusal import Explainer, Refusal, RequestRefusal, holders_of
+from dray.allocation.explanation.what_if import Change, WhatIf
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
-from dray.allocation.nearest import Miss, NearestMisses
-from dray.allocation.refusal import Explainer, Refusal, RequestRefusal, holders_of
 from dray.allocation.situation import Situation
-from dray.allocation.what_if import Change, WhatIf
 from dray.allocation.workloads import Workload
 from dray.api.core.node import Node
 

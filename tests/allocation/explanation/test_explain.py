@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dray.allocation.cases import read_case
 from dray.allocation.cluster_dump import Cluster
-from dray.allocation.explain import Explanation, explain_workload
+from dray.allocation.explanation.explain import Explanation, explain_workload
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Features
 from dray.allocation.policies import Policy, allocate, score

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dray.allocation.allocator import Call
-from dray.allocation.refusal_lacks import lacks
+from dray.allocation.explanation.lacks import lacks
 from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
 from tests.allocation.world import Json, claim, counters, device, piece, request, uses
 

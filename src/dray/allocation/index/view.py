@@ -12,7 +12,7 @@ from dray.allocation.constraints import Constraint
 from dray.allocation.counters import Counters, _PoolCounters
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Tier
-from dray.allocation.index_matches import Matcher, Matchers, is_sound
+from dray.allocation.index.matches import Matcher, Matchers, is_sound
 from dray.allocation.ledger import Ledger
 from dray.allocation.pools import Pool, PoolID, device_is_for
 from dray.allocation.requests import Request

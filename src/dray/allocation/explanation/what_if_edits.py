@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from dray.allocation.nearest import Miss, without_part
-from dray.allocation.refusal import Check, Holder, Refusal, RequestRefusal
+from dray.allocation.explanation.nearest import Miss, without_part
+from dray.allocation.explanation.refusal import Check, Holder, Refusal, RequestRefusal
 from dray.allocation.requests import claim_name
 from dray.allocation.state import AllocatedState
 from dray.api.quantity import Quantity

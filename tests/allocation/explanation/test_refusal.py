@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from dray.allocation.cases import allocator_of, read_case
+from dray.allocation.explanation.refusal import Check, explain, holders_of
 from dray.allocation.profiles import CORRECT
-from dray.allocation.refusal import Check, explain, holders_of
 from dray.allocation.selector import CompiledSelectors
 from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
 from tests.allocation.random_cases import random_case

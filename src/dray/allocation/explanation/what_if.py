@@ -8,12 +8,9 @@ from itertools import combinations, islice
 from typing import Final
 
 from dray.allocation.allocator import Allocator
-from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
-from dray.allocation.nearest import Miss
-from dray.allocation.refusal import Holder, Refusal, RequestRefusal
-from dray.allocation.requests import claim_name
-from dray.allocation.situation import in_use, with_allocated
-from dray.allocation.what_if_edits import (
+from dray.allocation.explanation.nearest import Miss
+from dray.allocation.explanation.refusal import Holder, Refusal, RequestRefusal
+from dray.allocation.explanation.what_if_edits import (
     Claims,
     Edit,
     Kind,
@@ -25,6 +22,9 @@ from dray.allocation.what_if_edits import (
     tolerate,
     unconstrain,
 )
+from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
+from dray.allocation.requests import claim_name
+from dray.allocation.situation import in_use, with_allocated
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 
