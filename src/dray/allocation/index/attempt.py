@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dray.allocation.allocator import Allocation, Call
 from dray.allocation.bounds import Bounds
 from dray.allocation.constraints import constraints_of
 from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.index.matches import Matcher
 from dray.allocation.index.view import NodeCandidates, NodeCounters, NodeLedger, NodeView
 from dray.allocation.ledger import bits
-from dray.allocation.requests import Everything, PlannedClaim, Planner, Request
+from dray.allocation.requests import Everything, PlannedClaim, Planner
 from dray.allocation.results import build_result
 from dray.allocation.search import Search
 from dray.api.core.node import Node
@@ -39,7 +40,9 @@ class Attempt:
                 self._plan = self.plan(lambda request: ())
             except AllocationError as error:
                 self._fault = error
-        self._known_countable: tuple[Request, ...] | None = None
+        self._is_bound = any(claim.spec.devices.constraints for claim in claims)
+        self._has_capacity = index.rules.has_capacity
+        self._known_countable: tuple[_Countable, ...] | None = None
 
     def allocate(self, node: Node) -> Allocation | None:
         """As `Allocator.allocate`, with its errors."""
@@ -109,41 +112,37 @@ class Attempt:
         except NodeAllocationError:
             return False
 
-    def _countable(self) -> tuple[Request, ...]:
+    def _countable(self) -> tuple[_Countable, ...]:
         """The requests, if counting may tell that they do not fit: fixed numbers of devices and no alternatives."""
-        found = self._known_countable
-        if found is None:
-            found = tuple([one for claim in self._plan for requests in claim.requests for one in requests])
-            has_capacity = self._index.rules.has_capacity
-            if any(one.parent or (has_capacity and one.wish.capacity is not None) for one in found):
-                found = ()
-            self._known_countable = found
-        return found
+        requests = [one for claim in self._plan for requests in claim.requests for one in requests]
+        if any(one.parent or (self._has_capacity and one.wish.capacity is not None) for one in requests):
+            return ()
+        of = self._index.matchers.of
+        return tuple([_Countable(of(one), one.count, one.is_admin) for one in requests])
 
     def _count(self, view: NodeView) -> bool | None:
         """Whether the claims fit, as far as the numbers of devices left tell and no error is possible; else None."""
-        rules = self._index.rules
+        countable = self._known_countable
+        if countable is None:
+            countable = self._known_countable = self._countable()
         free = 0
         is_short = False
-        requests = self._countable()
-        for one in requests:
-            chances = view.chances(one)
-            if chances.failed:
+        for matcher, number, is_admin in countable:
+            accepted, failed, free = view.chances(matcher)
+            if failed or (self._has_capacity and accepted & (view.partial | view.holding)):
                 return None
-            if rules.has_capacity and chances.accepted & (~view.whole | view.holding):
-                return None
-            free = chances.able if one.is_admin else chances.able & ~view.in_use
-            is_short = is_short or free.bit_count() < one.count
+            if not is_admin:
+                free &= ~view.in_use
+            is_short = is_short or free.bit_count() < number
         if is_short:
             return False
-        if len(requests) != 1 or view.may_lack_result or self._claims_are_bound():
+        if len(countable) != 1 or self._is_bound or view.may_lack_result:
             return None
-        return self._count_one(view, requests[0], free)
+        return True if not free & view.consuming else self._count_one(view, countable[0].number, free)
 
-    def _count_one(self, view: NodeView, request: Request, free: int) -> bool | None:
-        if not free & view.consuming:
-            return True
-        if request.count != 1:
+    def _count_one(self, view: NodeView, number: int, free: int) -> bool | None:
+        """As `_count`, for the one request there is, where counters may stand in the way."""
+        if number != 1:
             return None
         counters = NodeCounters(view)
         for slot in bits(free):
@@ -154,8 +153,11 @@ class Attempt:
                 return True
         return False
 
-    def _claims_are_bound(self) -> bool:
-        return any(claim.spec.devices.constraints for claim in self._claims)
+
+class _Countable(NamedTuple):
+    matcher: Matcher
+    number: int
+    is_admin: bool
 
 
 class NodeCall(Call):

@@ -16,6 +16,7 @@ from dray.allocation.faults import AllocationError
 from dray.allocation.features import Tier
 from dray.allocation.features import tier as tier_of
 from dray.allocation.index.attempt import Attempt, Verdicts
+from dray.allocation.index.columns import Columns
 from dray.allocation.index.fleet import Fleet
 from dray.allocation.index.holds import Holds
 from dray.allocation.index.matches import Matchers
@@ -55,6 +56,7 @@ class Index:
         self._holds = Holds(before or AllocatedState(), consumable_capacity=features.consumable_capacity)
         self.rules = Rules(features, tier, profile, self._holds.state, self._holds.shared)
         self.selectors = CompiledSelectors(features)
+        self._columns = Columns(features)
         self.matchers = Matchers(self.selectors)
         self.classes: dict[str, DeviceClass] = {}
         self._views: dict[str, NodeView] = {}
@@ -113,7 +115,9 @@ class Index:
             return view
         if view is not None:
             self._drop({name})
-        view = NodeView(node, self._fleet.pools_for(node), self.rules, self.matchers, self.selectors)
+        view = NodeView(
+            node, self._fleet.pools_for(node), self.rules, self._columns, self.matchers, self.selectors
+        )
         self._views[name] = view
         for pool in view.pools:
             self._users.setdefault(pool.id, {})[name] = view

@@ -1,30 +1,36 @@
 """Which devices selectors accept, evaluated once for each distinct projection of what they read.
 
-The key of a projection is taken from the device as it was published: no value for CEL is made unless something has to be
-evaluated.
+Devices come in groups of one driver, and answers are bit sets (bit n stands for the nth device). The answer to a group
+with the same columns as one before is known; else it is put together from the answers to projections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from typing import Final
 
-from dray.allocation.device_values import ATTRIBUTES, CAPACITY, DRIVER, MULTIPLE, Place, prepare
+from dray.allocation.device_values import Place
 from dray.allocation.faults import SelectorError
+from dray.allocation.index.columns import Group, Layout
+from dray.allocation.index.projections import Keys, is_one_for_all, keys_of, positions_of
 from dray.allocation.requests import Request
 from dray.allocation.selector import CompiledSelectors
 from dray.api.resource.device_class import DeviceSelector
-from dray.api.resource.slice import Device, DeviceAttribute
-from dray.cel.faults import EvaluationError
-from dray.cel.library.semver import parse_semver
+from dray.api.resource.slice import Device
+from dray.api.taints import DeviceToleration
 
 KEPT_PROJECTIONS: Final = 100_000
 """For each selector; one that reads something unique to a device would otherwise grow without end."""
+KEPT_GROUPS: Final = 10_000
+"""For each matcher."""
 KEPT_MATCHERS: Final = 1024
 
-Key = Callable[[str, Device], Hashable]
-Answer = bool | None
-"""None where the selector fails on the device."""
+NO: Final = 0
+YES: Final = 1
+FAILS: Final = 2
+_DIGITS_YES: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"010")
+_DIGITS_FAILS: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"001")
 
 
 class Answers:
@@ -33,68 +39,141 @@ class Answers:
     def __init__(self, selectors: CompiledSelectors, expression: str) -> None:
         self._selectors = selectors
         self._expression = expression
-        self._known: dict[Hashable, Answer] = {}
+        self._known: dict[Hashable, int] = {}
         self.evaluations = 0
-        self._key: Key | None = None
-        try:
-            self._key = key_of(selectors.selector(expression).places)
-        except SelectorError:
-            self._key = lambda driver, device: None
+        self.places: tuple[Place, ...] = ()
+        # A text that is no selector fails on every device, whatever it has.
+        with suppress(SelectorError):
+            self.places = selectors.selector(expression).places
+        self._is_one_for_all = is_one_for_all(self.places)
+        self._keys: Keys | None = keys_of(self.places)
 
-    def of(self, driver: str, device: Device, is_sound: bool) -> Answer:
-        """The answer; a device that is not `is_sound` is asked about itself, for its fault may be its own."""
-        if not is_sound or self._key is None:
-            return self._evaluate(driver, device)
-        key = self._key(driver, device)
+    @property
+    def reads_columns(self) -> bool:
+        """Whether devices that have the same under some names are the same to it."""
+        return self._keys is not None
+
+    def of(self, group: Group, asked: int) -> tuple[int, int]:
+        """Those of `asked` that are accepted, and those on which the selector fails. The rest is not evaluated."""
+        if self._is_one_for_all:
+            answer = self._of_driver(group, asked)
+            return asked if answer == YES else 0, asked if answer == FAILS else 0
+        answers = self._of_each(group, asked)
+        digits = answers[::-1]
+        failed = int(digits.translate(_DIGITS_FAILS), 2) & asked if FAILS in answers else 0
+        return int(digits.translate(_DIGITS_YES), 2) & asked, failed
+
+    def _of_driver(self, group: Group, asked: int) -> int:
+        driver = group.layout.driver
+        answer = self._known.get(driver)
+        if answer is None:
+            # Not any device: one that is not asked about may be unsound.
+            first = group.devices[(asked & -asked).bit_length() - 1]
+            answer = self._known[driver] = self._evaluate(driver, first)
+        return answer
+
+    def _of_each(self, group: Group, asked: int) -> bytes:
+        """An answer for every device; what it is for those that are not asked about means nothing."""
+        driver, devices = group.layout.driver, group.devices
+        if self._keys is None:
+            return bytes(
+                [self._evaluate(driver, one) if asked >> at & 1 else NO for at, one in enumerate(devices)]
+            )
+        keys = self._keys(driver, devices)
         try:
-            return self._known[key]
+            return bytes(map(self._known.__getitem__, keys))
         except KeyError:
-            if len(self._known) >= KEPT_PROJECTIONS:
-                self._known.clear()
-            answer = self._known[key] = self._evaluate(driver, device)
-            return answer
+            return self._learn(group, keys, asked)
 
-    def _evaluate(self, driver: str, device: Device) -> Answer:
+    def _learn(self, group: Group, keys: Sequence[Hashable], asked: int) -> bytes:
+        answers = bytearray(len(keys))
+        for at, key in enumerate(keys):
+            if not asked >> at & 1:
+                continue
+            answer = self._known.get(key)
+            if answer is None:
+                if len(self._known) >= KEPT_PROJECTIONS:
+                    self._known.clear()
+                answer = self._known[key] = self._evaluate(group.layout.driver, group.devices[at])
+            answers[at] = answer
+        return bytes(answers)
+
+    def _evaluate(self, driver: str, device: Device) -> int:
         self.evaluations += 1
         try:
-            return self._selectors.matches(self._expression, driver, device)
+            return YES if self._selectors.matches(self._expression, driver, device) else NO
         except SelectorError:
-            return None
+            return FAILS
 
 
 class Matcher:
-    """The selectors of a class and of a request, in the order in which they are asked; the first `false` ends it."""
+    """The selectors of a class and of a request, in the order in which they are asked; the first `false` ends it. And
+    the taints that the request tolerates. One object for equal ones, so that it is compared by identity.
+    """
 
-    def __init__(self, answers: Sequence[Answers | None]) -> None:
+    def __init__(self, answers: Sequence[Answers | None], tolerations: tuple[DeviceToleration, ...]) -> None:
         self._answers = answers
+        self.tolerations = tolerations
+        self._reads_columns = all(one is None or one.reads_columns for one in answers)
+        self._places = {place for one in answers if one is not None for place in one.places}
+        self._positions: dict[Layout, tuple[int, ...]] = {}
+        self._found: dict[tuple[object, ...], tuple[int, int]] = {}
 
-    def of(self, driver: str, device: Device, is_sound: bool) -> Answer:
-        """Whether all accept; None where one fails that is reached."""
+    def of(self, group: Group) -> tuple[int, int]:
+        """The devices that all accept, and those on which one fails that is reached."""
+        if not self._reads_columns:
+            return self._ask(group)
+        layout, columns = group.layout, group.columns
+        positions = self._positions.get(layout)
+        if positions is None:
+            positions = self._locate(layout)
+        key = (layout, *[columns[at] for at in positions])
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= KEPT_GROUPS:
+                self._found.clear()
+            found = self._found[key] = self._ask(group)
+        return found
+
+    def _locate(self, layout: Layout) -> tuple[int, ...]:
+        if len(self._positions) >= KEPT_GROUPS:
+            self._positions.clear()
+        found = self._positions[layout] = positions_of(self._places, layout)
+        return found
+
+    def _ask(self, group: Group) -> tuple[int, int]:
+        reached, unsound, failed = group.layout.asked, group.layout.unsound, 0
         for one in self._answers:
-            answer = None if one is None else one.of(driver, device, is_sound)
-            if not answer:
-                return answer
-        return True
+            if one is None:
+                return 0, failed | reached
+            failed |= reached & unsound
+            reached &= ~unsound
+            if not reached:
+                break
+            reached, fails = one.of(group, reached)
+            failed |= fails
+        return reached, failed
 
 
 class Matchers:
-    """One matcher for each combination of selectors that was asked for. Owned by one index."""
+    """One matcher for each combination of selectors and tolerations that was asked for. Owned by one index."""
 
     def __init__(self, selectors: CompiledSelectors) -> None:
         self._selectors = selectors
         self._answers: dict[str, Answers] = {}
-        self._matchers: dict[tuple[Hashable, Hashable], Matcher] = {}
+        self._matchers: dict[tuple[Hashable, Hashable, Hashable], Matcher] = {}
 
     def of(self, request: Request) -> Matcher:
-        """The same object for the same selectors, for as long as it is remembered."""
-        own, of_class = request.wish.selectors, request.device_class.spec.selectors
-        found = self._matchers.get((of_class, own))
+        """The same object for the same selectors and tolerations, for as long as it is remembered."""
+        wish, of_class = request.wish, request.device_class.spec.selectors
+        key = (of_class, wish.selectors, wish.tolerations)
+        found = self._matchers.get(key)
         if found is None:
             if len(self._matchers) >= KEPT_MATCHERS:
                 self._matchers.clear()
                 self._answers.clear()
-            found = Matcher([self._of_selector(one) for one in (*of_class, *own)])
-            self._matchers[of_class, own] = found
+            answers = [self._of_selector(one) for one in (*of_class, *wish.selectors)]
+            found = self._matchers[key] = Matcher(answers, wish.tolerations)
         return found
 
     @property
@@ -110,81 +189,3 @@ class Matchers:
         if expression not in self._answers:
             self._answers[expression] = Answers(self._selectors, expression)
         return self._answers[expression]
-
-
-def is_sound(device: Device, *, lists: bool) -> bool:
-    """Whether every attribute has a value, so that selectors have answers at all."""
-    for one in device.attributes.values():
-        if lists and one.version_values is not None:
-            return not prepare("", device, lists=lists).fault
-        has_value = one.int_value is not None or one.string_value is not None or one.bool_value is not None
-        if not has_value and not _has_version(one):
-            return not prepare("", device, lists=lists).fault
-    return True
-
-
-def _has_version(attribute: DeviceAttribute) -> bool:
-    if attribute.version_value is None:
-        return False
-    try:
-        parse_semver(attribute.version_value)
-    except EvaluationError:
-        return False
-    return True
-
-
-def key_of(places: Sequence[Place]) -> Key | None:
-    """A function to what a sound device has at these places; equal keys mean equal answers. None where a selector
-    reads more than single attributes and capacities.
-    """
-    readers = [_reader(one) for one in places]
-    known = [one for one in readers if one is not None]
-    if len(known) < len(readers):
-        return None
-    if len(known) == 1:
-        return known[0]
-    return lambda driver, device: tuple([read(driver, device) for read in known])
-
-
-def _reader(place: Place) -> Key | None:
-    if place.kind == DRIVER:
-        return lambda driver, device: driver
-    if place.kind == MULTIPLE:
-        return lambda driver, device: bool(device.allow_multiple_allocations)
-    if not place.domain or not place.name:
-        return None
-    if place.kind == ATTRIBUTES:
-        return _attribute_reader(place.domain, place.name)
-    return _capacity_reader(place.domain, place.name) if place.kind == CAPACITY else None
-
-
-def _attribute_reader(domain: str, name: str) -> Key:
-    """In its driver's domain an attribute may be there under both names; then both belong to the key."""
-    full = f"{domain}/{name}"
-
-    def read(driver: str, device: Device) -> Hashable:
-        attributes = device.attributes
-        if driver == domain:
-            return attributes.get(name), attributes.get(full)
-        return attributes.get(full)
-
-    return read
-
-
-def _capacity_reader(domain: str, name: str) -> Key:
-    full = f"{domain}/{name}"
-
-    def read(driver: str, device: Device) -> Hashable:
-        capacity = device.capacity
-        if driver == domain and name in capacity:
-            bare = capacity[name].value
-            if full not in capacity:
-                return str(bare), bare.kind
-            value = capacity[full].value
-            return str(bare), bare.kind, str(value), value.kind
-        if full not in capacity:
-            return None
-        value = capacity[full].value
-        return str(value), value.kind
-
-    return read

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from dray.allocation.candidates import Candidate, CounterKey, DeviceList, counters_of, devices_of
+from dray.allocation.candidates import Candidate, CounterKey, DeviceList, devices_of
 from dray.allocation.capacity import Amounts
 from dray.allocation.constraints import Constraint
 from dray.allocation.counters import Counters, _PoolCounters
 from dray.allocation.faults import AllocationError
-from dray.allocation.features import Tier
-from dray.allocation.index.matches import Matcher, Matchers, is_sound
-from dray.allocation.ledger import Ledger
+from dray.allocation.index.columns import Columns, Group, bits_of
+from dray.allocation.index.matches import Matcher, Matchers
+from dray.allocation.index.sums import RunningSums
+from dray.allocation.ledger import Ledger, bits
 from dray.allocation.pools import Pool, PoolID, device_is_for
 from dray.allocation.requests import Request
 from dray.allocation.selector import CompiledSelectors
 from dray.allocation.state import DeviceID, Rules
 from dray.api.core.node import Node
-from dray.api.resource.slice import Device, ResourceSlice, ResourceSliceSpec
+from dray.api.resource.slice import Device, ResourceSlice
+from dray.api.selectors.types import NodeSelector
 from dray.api.taints import untolerated
 
 KEPT_CHANCES: Final = 256
 """Kinds of requests that a view remembers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chances:
+class Chances(NamedTuple):
     """For one kind of request: the slots that selectors accept, those on which they fail, and of the accepted ones
     those without a taint or a gate in the way.
     """
@@ -45,40 +45,43 @@ class NodeView:
         node: Node,
         pools: Sequence[Pool],
         rules: Rules,
+        columns: Columns,
         matchers: Matchers,
         selectors: CompiledSelectors,
     ) -> None:
         self.node = node
         self.pools = pools
         self.rules = rules
-        self._matchers = matchers
+        self.matchers = matchers
         self._selectors = selectors
-        found: list[Candidate] = []
-        for pool in pools:
-            if pool.is_usable:
-                found.extend(devices_of(pool, len(found), rules.features))
-        self.devices: tuple[Candidate, ...] = tuple(found)
-        self.slots = {one.id: one.slot for one in found}
         self.is_invalid = any(pool.invalid for pool in pools)
         self.may_lack_result = any(_has_terms(one) for pool in pools for one in pool.slices)
-        in_use, holding = rules.allocated.devices, rules.allocated.capacity
-        self.in_use = self.holding = self.whole = self.consuming = 0
-        lists = rules.features.list_type_attributes
-        self._sound: list[bool] = []
-        bit = 1
-        for one in found:
-            self._sound.append(is_sound(one.device, lists=lists))
-            if one.id in in_use:
-                self.in_use |= bit
-            if one.id in holding:
-                self.holding |= bit
-            if _is_whole(one):
-                self.whole |= bit
-            if one.consumes:
-                self.consuming |= bit
-            bit <<= 1
-        self._chances: dict[tuple[Matcher, Hashable], Chances] = {}
-        self._counters: dict[PoolID, _RunningSums] = {}
+        self.in_use = self.holding = self.partial = self.consuming = 0
+        self._tainted = self._for_some_nodes = 0
+        self._groups: list[tuple[int, Group]] = []
+        found: list[Candidate] = []
+        for pool in pools:
+            if pool.is_usable and (more := devices_of(pool, len(found), rules.features)):
+                group = columns.group(pool.id.driver, [one.device for one in more])
+                self._groups.append((len(found), group))
+                self.partial |= group.partial << len(found)
+                found.extend(more)
+        self.devices: tuple[Candidate, ...] = tuple(found)
+        self._slots: dict[DeviceID, int] | None = None
+        self._note(found)
+        self._chances: dict[Matcher, Chances] = {}
+        self._counters: dict[PoolID, RunningSums] = {}
+
+    def _note(self, found: Sequence[Candidate]) -> None:
+        allocated = self.rules.allocated
+        identities = [one.id for one in found]
+        if not allocated.devices.isdisjoint(identities):
+            self.in_use = bits_of([one in allocated.devices for one in identities])
+        if not allocated.capacity.keys().isdisjoint(identities):
+            self.holding = bits_of([one in allocated.capacity for one in identities])
+        self.consuming = bits_of([one.consumes != () for one in found])
+        self._tainted = bits_of([one.device.taints != () for one in found])
+        self._for_some_nodes = bits_of([one.spec.per_device_node_selection is True for one in found])
 
     def plain(self) -> DeviceList:
         """The view without an index, for errors with their texts and for explanations. It is for one question."""
@@ -87,7 +90,9 @@ class NodeView:
 
     def touch(self, device: DeviceID) -> None:
         """What is in use of the device is another thing now."""
-        rules, slot = self.rules, self.slots.get(device)
+        if self._slots is None:
+            self._slots = {one.id: one.slot for one in self.devices}
+        rules, slot = self.rules, self._slots.get(device)
         if slot is not None:
             bit = 1 << slot
             self.in_use = self.in_use | bit if device in rules.allocated.devices else self.in_use & ~bit
@@ -96,37 +101,26 @@ class NodeView:
         if sums is not None:
             sums.touch(device)
 
-    def chances(self, request: Request) -> Chances:
-        """Worked out once for requests with the same selectors and tolerations."""
-        matcher, tolerations = self._matchers.of(request), request.wish.tolerations
-        found = self._chances.get((matcher, tolerations))
+    def chances(self, matcher: Matcher) -> Chances:
+        """Worked out once for each."""
+        found = self._chances.get(matcher)
         if found is None:
             if len(self._chances) >= KEPT_CHANCES:
                 self._chances.clear()
-            found = self._chances[matcher, tolerations] = self._new_chances(matcher, request)
+            found = self._chances[matcher] = self._new_chances(matcher)
         return found
 
-    def _new_chances(self, matcher: Matcher, request: Request) -> Chances:
-        has_binding = self.rules.features.device_binding_and_status
-        accepted = failed = barred = 0
-        bit = 1
-        answer: bool | None
-        for one, sound in zip(self.devices, self._sound, strict=True):
-            device = one.device
-            if device.binding_conditions and not has_binding:
-                answer = False
-            else:
-                answer = matcher.of(one.id.driver, device, sound)
-                if answer and one.spec.per_device_node_selection:
-                    answer = self._is_for(device)
-            if answer:
-                accepted |= bit
-                if (device.taints or one.consumes) and self._is_barred(request, one):
-                    barred |= bit
-            elif answer is None:
-                failed |= bit
-            bit <<= 1
-        return Chances(accepted, failed, accepted & ~barred)
+    def _new_chances(self, matcher: Matcher) -> Chances:
+        accepted = failed = 0
+        for first, group in self._groups:
+            some, fails = matcher.of(group)
+            accepted |= some << first
+            failed |= fails << first
+        for slot in bits(accepted & self._for_some_nodes):
+            if not (is_for := self._is_for(self.devices[slot].device)):
+                accepted ^= 1 << slot
+                failed |= (is_for is None) << slot
+        return Chances(accepted, failed, accepted & ~self._barred(matcher, accepted))
 
     def _is_for(self, device: Device) -> bool | None:
         try:
@@ -134,18 +128,22 @@ class NodeView:
         except AllocationError:
             return None
 
-    def _is_barred(self, request: Request, one: Candidate) -> bool:
+    def _barred(self, matcher: Matcher, accepted: int) -> int:
+        """Those with a taint or a gate in the way."""
         features = self.rules.features
-        if one.consumes and not features.partitionable_devices:
-            return True
-        return features.device_taints and bool(untolerated(one.device.taints, request.wish.tolerations))
+        barred = 0 if features.partitionable_devices else self.consuming
+        if self._tainted and features.device_taints:
+            for slot in bits(accepted & self._tainted):
+                if untolerated(self.devices[slot].device.taints, matcher.tolerations):
+                    barred |= 1 << slot
+        return barred
 
     def left(self, pool: Pool) -> dict[CounterKey, int]:
         """What is left of the pool's counters: a running sum."""
         sums = self._counters.get(pool.id)
         if sums is None:
             known = [one for one in self.devices if one.consumes and one.pool is pool]
-            sums = self._counters[pool.id] = _RunningSums(pool, known, self.rules)
+            sums = self._counters[pool.id] = RunningSums(pool, known, self.rules)
         return sums.left
 
 
@@ -193,43 +191,8 @@ class NodeCandidates:
     def _chances(self, request: Request) -> Chances:
         known = self._known.get(request.ordinal)
         if known is None:
-            known = self._known[request.ordinal] = self._view.chances(request)
+            known = self._known[request.ordinal] = self._view.chances(self._view.matchers.of(request))
         return known
-
-
-class _RunningSums:
-    """What is left of one pool's counters, with everything in use taken off."""
-
-    def __init__(self, pool: Pool, here: Sequence[Candidate], rules: Rules) -> None:
-        self._rules = rules
-        self._consumed = {one.id: one.consumes for one in here}
-        self._charged: set[DeviceID] = set()
-        self.left = dict(pool.counters)
-        for one in pool.elsewhere:
-            for device in one.spec.devices or ():
-                if device.consumes_counters:
-                    identity = DeviceID(pool.id.driver, pool.id.pool, device.name)
-                    self._consumed[identity] = (*self._consumed.get(identity, ()), *counters_of(device))
-        for identity in self._consumed:
-            self.touch(identity)
-
-    def touch(self, device: DeviceID) -> None:
-        """Charge the device, or stop to, if that is not what is done already."""
-        is_held = self._is_held(device)
-        if is_held is (device in self._charged):
-            return
-        (self._charged.add if is_held else self._charged.discard)(device)
-        for key, amount in self._consumed.get(device, ()):
-            if key in self.left:
-                self.left[key] -= amount if is_held else -amount
-
-    def _is_held(self, device: DeviceID) -> bool:
-        rules = self._rules
-        if device in rules.allocated.devices:
-            return True
-        return rules.tier is not Tier.STABLE and (
-            device in rules.shared or device in rules.allocated.capacity
-        )
 
 
 class NodeCounters(Counters):
@@ -252,7 +215,7 @@ class NodeLedger(Ledger):
     def __init__(self, view: NodeView, constraints: Sequence[tuple[Constraint, ...]]) -> None:
         super().__init__(view.rules, (), constraints)
         self._in_use = view.in_use
-        self._whole = view.whole & ~view.holding
+        self._whole = ~(view.partial | view.holding)
         self._counters = NodeCounters(view)
 
     def fits_capacity(self, request: Request, candidate: Candidate) -> bool:
@@ -269,20 +232,10 @@ class NodeLedger(Ledger):
 
 def _has_terms(one: ResourceSlice) -> bool:
     """Whether there is a node selector of several terms, with which no result can be made."""
-    sources: Iterable[ResourceSliceSpec | Device] = (one.spec,)
     if one.spec.per_device_node_selection:
-        sources = one.spec.devices or ()
-    return any(
-        source.node_selector is not None and len(source.node_selector.node_selector_terms) > 1
-        for source in sources
-    )
+        return any(_is_of_several(device.node_selector) for device in one.spec.devices or ())
+    return _is_of_several(one.spec.node_selector)
 
 
-def _is_whole(candidate: Candidate) -> bool:
-    """Whether capacity cannot keep the device from a request that names no amounts: it is given as a whole."""
-    if candidate.is_shareable:
-        return False
-    for one in candidate.device.capacity.values():
-        if one.request_policy is not None or one.value.nano < 0:
-            return False
-    return True
+def _is_of_several(selector: NodeSelector | None) -> bool:
+    return selector is not None and len(selector.node_selector_terms) > 1
