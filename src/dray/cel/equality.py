@@ -35,16 +35,23 @@ def equal(left: Value, right: Value) -> bool:
     kind = left.__class__
     if kind is right.__class__ and kind in _PLAIN:
         return bool(left == right)
+    if kind is Optional:
+        left, right = _contents(left, right)
+        kind = left.__class__
     if isinstance(left, Opaque) and (kind is not right.__class__ or right.is_refused):
         return False
     return _equal(left, right, [_NESTED_LIMIT])
 
 
 def equals(left: Value, right: Value) -> bool:
-    """The operator `==`. An opaque value on its left must meet its like, or null: Kubernetes' own types refuse others."""
+    """The operator `==`. An opaque value on its left must meet its like, or null unless it is in an optional: Kubernetes'
+    own types refuse others."""
+    takes_null = left.__class__ is not Optional
+    if not takes_null:
+        left, right = _contents(left, right)
     if (
         isinstance(left, Opaque)
-        and right is not None
+        and not (takes_null and right is None)
         and (right.__class__ is not left.__class__ or right.is_refused)
     ):
         raise EvaluationError("no such overload")
@@ -53,9 +60,14 @@ def equals(left: Value, right: Value) -> bool:
 
 def differs(left: Value, right: Value) -> bool:
     """The operator `!=`: what cannot be compared differs."""
-    return (isinstance(left, Opaque) and isinstance(right, Opaque) and right.is_refused) or not equal(
-        left, right
-    )
+    return not equal(left, right)
+
+
+def _contents(left: Value, right: Value) -> tuple[Value, Value]:
+    """What is compared in place of two optionals that both have a value: what they hold."""
+    while left.__class__ is Optional and right.__class__ is Optional and left.has_value and right.has_value:
+        left, right = left.content, right.content
+    return left, right
 
 
 def _equal(left: Value, right: Value, left_over: list[int]) -> bool:

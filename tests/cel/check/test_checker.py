@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
-import time
 
 import pytest
 
@@ -16,6 +16,7 @@ from dray.cel.functions import Library, Overload
 from dray.cel.syntax.parser import parse
 from dray.cel.types import Type, shown
 from tests.campaign import campaign
+from tests.cel.counting import calls, is_linear
 from tests.cel.spec import SpecTest, spec_tests
 from tests.cel.trees import environment, read
 
@@ -242,29 +243,40 @@ def test_types_that_double_end() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("opening", "middle", "closing", "most"),
     [
-        "[" * 240 + "]" * 240,
-        "!(" * 240 + "true" + ")" * 240,
-        "dyn(" * 240 + "1" + ")" * 240,
-        "true ? 1 : " * 240 + "1",
-        "{1: " * 240 + "1" + "}" * 240,
-        "[1].map(x, " * 240 + "1" + ")" * 240,
-        "cel.bind(x, 1, " * 240 + "x" + ")" * 240,
-        "[" + "[]," * 10_000 + "]",
-        "true" + " && true" * 5000,
-        "[] " + "+ []" * 240,
-        "foo && " * 5000 + "true",
+        ("[", "", "]", 240),
+        ("!(", "true", ")", 240),
+        ("dyn(", "1", ")", 240),
+        ("true ? 1 : ", "1", "", 240),
+        ("{1: ", "1", "}", 240),
+        ("[1].map(x, ", "1", ")", 240),
+        ("cel.bind(x, 1, ", "x", ")", 240),
+        ("[], ", "[]", "", 10_000),
+        ("true && ", "true", "", 5000),
+        ("[] + ", "[]", "", 240),
+        ("foo && ", "true", "", 5000),
     ],
-    ids=lambda text: text[:12],
 )
-def test_deep_and_long_expressions_end_soon(text: str) -> None:
-    before = time.process_time()
+def test_deep_and_long_expressions_end_soon(opening: str, middle: str, closing: str, most: int) -> None:
+    """Twice as deep or long is twice the work, and the largest that is read is checked too."""
+
+    def text(count: int) -> str:
+        whole = opening * count + middle + closing * count
+        return f"[{whole}]" if opening == "[], " else whole
+
+    def work(count: int) -> int:
+        def run() -> None:
+            with contextlib.suppress(CelError):
+                checked(text(count))
+
+        return calls(run)
+
+    assert is_linear(work, 100)
     try:
-        checked(text)
+        checked(text(most))
     except CelError as error:
         assert "nested too deeply" not in str(error)
-    assert time.process_time() - before < 4
 
 
 PARTS = [

@@ -56,8 +56,9 @@ def attribute_code(attribute: Attribute) -> Code:
         return resolve
 
     def evaluate(run: Run) -> Value:
+        value = resolve(run)
         run.charge(1)
-        return resolve(run)
+        return value
 
     return evaluate
 

@@ -105,7 +105,10 @@ def call_code(compiler: Compiler, node: Call) -> Code:
     )
     if len(codes) == 2 and is_cheap and not has_pattern:
         return _cheap_operator(codes[0], codes[1], candidates[0].implementation)
-    if len(codes) > 2 or has_pattern or not (len(candidates) == 1 or node.function in standard.SELF_CHECKING):
+    is_one = (
+        len(candidates) == 1 or node.function in standard.SELF_CHECKING or node.function in _BLIND_TO_ITEMS
+    )
+    if len(codes) > 2 or has_pattern or not is_one:
         return _call_until_error(codes, pick, price)
     return _call(codes, pick, price)
 

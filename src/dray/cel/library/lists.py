@@ -15,7 +15,7 @@ from dray.cel.functions import Library, Overload
 from dray.cel.library.costs import made_list, new_list
 from dray.cel.syntax.macros import SORT_BY
 from dray.cel.types import Type
-from dray.cel.values import LIST_LIMIT, EvaluationCancelledError, Value, is_list
+from dray.cel.values import LIST_LIMIT, EvaluationCancelledError, Value, is_list, type_name
 
 _T = t.variable("T")
 _LIST, _LISTS, _LIST_DYN = t.list_of(_T), t.list_of(t.list_of(_T)), t.list_of(t.DYN)
@@ -189,10 +189,20 @@ def _cost_of_result(_: Sequence[Value], result: Value) -> int:
 
 
 def _cost_of_flatten(values: Sequence[Value], _: Value) -> int:
+    if len(values) == 2 and values[1].__class__ is not int:
+        raise _uncountable(values[1])
     return made_list(float(values[1]) if len(values) == 2 else 1.0, actual_size(values[0]))
 
 
-def _cost_of_square(items: Sequence[Value]) -> int:
+def _uncountable(value: Value) -> EvaluationCancelledError:
+    """cel-go's count of costs breaks down over what has the wrong type, an error too; nothing absorbs that."""
+    cause = value if value.__class__ is EvaluationError else f"unexpected {type_name(value)}"
+    return EvaluationCancelledError(f"internal error: {cause}")
+
+
+def _cost_of_square(items: Value) -> int:
+    if not is_list(items):
+        raise _uncountable(items)
     if not items:
         return made_list(2.0, 0)
     factor = 2.0 + STRING_FACTOR if items[0].__class__ in (str, bytes) else 2.0
