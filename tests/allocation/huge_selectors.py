@@ -1,14 +1,15 @@
-"""Texts that would take forever or fill the memory, if nothing stopped them. Run as a program: prints the seconds each took."""
+"""Texts that would take forever or fill the memory, if nothing stopped them. Run as a program: prints the work each took."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import resource
-import time
 
 from dray.allocation.faults import SelectorError
+from dray.cel.faults import EvaluationError
 from tests.allocation.selecting import DRIVER, A, device, selector
+from tests.cel.counting import calls
 
 MEMORY = 512 * 2**20
 
@@ -47,14 +48,27 @@ HUGE = {
 }
 
 
-def seconds(text: str) -> float:
-    """To compile it and ask it about a device, whatever comes out."""
-    begun = time.process_time()
+def work(text: str) -> tuple[int, int, int]:
+    """(calls to compile it, cost and steps of folds to ask it about a device), whatever comes out."""
+
+    def compiled() -> None:
+        with contextlib.suppress(SelectorError):
+            selector(text)
+
+    count = calls(compiled)
+    one = device(s="a" * 64)
     with contextlib.suppress(SelectorError):
-        selector(text).matches(DRIVER, device(s="a" * 64))
-    return time.process_time() - begun
+        found = selector(text)
+        if found.program.is_fast:
+            with contextlib.suppress(SelectorError):
+                found.matches(DRIVER, one)
+        run = found.program.start({"device": found.prepare(DRIVER, one).value})
+        with contextlib.suppress(EvaluationError):
+            found.program.finish(run)
+        return count, run.cost, run.steps
+    return count, 0, 0
 
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    print(json.dumps({name: seconds(text) for name, text in HUGE.items()}))
+    print(json.dumps({name: work(text) for name, text in HUGE.items()}))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from time import perf_counter
-
 import pytest
 
 from dray.allocation.allocator import Call
@@ -27,6 +25,7 @@ from tests.allocation.world import (
     typed,
     wish,
 )
+from tests.cel.counting import calls
 
 X = 'device.attributes["driver-a"].type == "X"'
 
@@ -56,10 +55,9 @@ def test_a_match_in_groups_that_are_too_small_is_seen_at_once(
     read, allocator, _ = typed(case(groups(64, 18), asked, features=features), profile)
     call = Call(allocator, read.node, read.claims)
     search = Search(call.plan, call.candidates, call.ledger, call.bounds)
-    start = perf_counter()
-    assert not search.run()
-    assert search.steps < 100
-    assert perf_counter() - start < 1.0
+    fits: list[bool] = []
+    assert calls(lambda: fits.append(search.run())) < 10 * 64 * 64
+    assert fits == [False] and search.steps < 100
 
 
 def test_equal_requests_for_equal_devices_are_not_permuted() -> None:
@@ -118,7 +116,7 @@ def hopeless(given: Json, profile: str = "correct") -> bool:
         (case(THREE, claim(request(3))), False),
         (case(THREE, claim(request(4))), True),
         (case(THREE, claim(request()), claim(request(4), name="other")), True),
-        (case(THREE, claim(request(2), request(2, name="b"))), False),
+        (case(THREE, claim(request(2), request(2, name="b"))), True),
         (case(THREE, claim(first(wish(4), wish(3))), features=(LIST,)), False),
         (case(THREE, claim(first(wish(4), wish(5))), features=(LIST,)), True),
         (case(THREE, claim(request(3)), allocatedDevices=["driver-a/pool-1/a"]), True),

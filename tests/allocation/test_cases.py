@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dray.allocation.cases import device_id, run_case
+from dray.allocation.profiles import profile_named
 from dray.allocation.selector import CompiledSelectors
 from dray.errors import InvalidError
 from tests.allocation.stand_in import StandIn
@@ -77,6 +78,22 @@ def test_unknown_tier_and_feature() -> None:
     given = case([piece(*devices("one"))], claim(request()))
     assert "no tier 'gold'" in answer(given | {"tier": "gold"})["error"]
     assert "unknown feature 'DRAMagic'" in answer(given | {"features": ["DRAMagic"]})["error"]
+
+
+@pytest.mark.parametrize(("tier", "fits"), [("stable", False), ("incubating", True), ("experimental", True)])
+def test_the_stable_tier_tells_selectors_nothing_of_shares(tier: str, fits: bool) -> None:
+    shared = [piece(*devices("one", allowMultipleAllocations=True))]
+    given = case(shared, claim(request(1, "device.allowMultipleAllocations"))) | {"tier": tier}
+    got = run_case(given, CompiledSelectors)
+    assert (got["results"] is not None, got["error"]) == (fits, "")
+
+
+@pytest.mark.parametrize(("profile", "fits"), [("k8s-1.36", False), ("k8s-1.37", True), ("correct", True)])
+def test_list_attributes_without_their_gate(profile: str, fits: bool) -> None:
+    slices = [piece(*devices("one", attributes={"x": {"ints": [1]}}))]
+    given = case(slices, claim(request(1, 'device.attributes["driver-a"].x.exists(v, v == 1)')))
+    got = run_case(given, CompiledSelectors, profile_named(profile))
+    assert (got["results"] is not None, bool(got["error"])) == (fits, not fits)
 
 
 def test_device_ids() -> None:

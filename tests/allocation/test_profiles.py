@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, PROFILES, Profile, profile_named
+from dray.allocation.profiles import (
+    CORRECT,
+    KUBERNETES_1_36,
+    KUBERNETES_1_37,
+    PROFILES,
+    Profile,
+    profile_named,
+    profile_of_server,
+)
 from dray.errors import InvalidError
 from tests.allocation.world import (
     PARTITIONS,
@@ -96,3 +104,18 @@ def test_q15_all_and_a_pool_that_is() -> None:
     assert "driver-a/pool-2 is currently being updated" in fault(given, "correct")
     empty = piece(driver="driver-b", name="s3", of=2, devices=[])
     assert "driver-b/pool-1 is" in fault(case([empty], claim(every())), "correct")
+
+
+@pytest.mark.parametrize(
+    ("minor", "profile", "is_guess"),
+    [
+        ("36", KUBERNETES_1_36, False),
+        ("37+", KUBERNETES_1_37, False),
+        ("34", KUBERNETES_1_36, True),
+        ("40", KUBERNETES_1_37, True),
+    ],
+)
+def test_the_profile_of_a_server(minor: str, profile: Profile, is_guess: bool) -> None:
+    found, note = profile_of_server("1", minor)
+    assert (found, bool(note)) == (profile, is_guess)
+    assert profile_of_server("2", "0")[1] and profile_of_server("", "")[1]

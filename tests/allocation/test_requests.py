@@ -62,6 +62,7 @@ WHERE = "claim claim-0, request req-0"
         ),
         (request(allocationMode="Some"), (), f"{WHERE}: unsupported count mode Some"),
         (request(33), (), "claim claim-0: number of requested devices 33 exceeds the claim limit of 32"),
+        (request(-1), (), "claim claim-0: number of requested devices -1 is negative"),
         ({"name": "req-0"}, (), f"{WHERE}: neither exactly nor firstAvailable is set"),
         (first(wish(deviceClassName="")), (LIST,), "claim claim-0, request sub-0: missing device class name"),
     ],

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dray.allocation.features import ALL_FEATURES, Tier
-from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
+from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37
 from dray.allocation.situation import features_for, joined, with_allocated
 from dray.allocation.state import AllocatedState, DeviceID, ShareID
 from dray.api.quantity import Quantity
@@ -20,7 +22,7 @@ def fits(*parts: object, **options: object) -> bool:
 
 
 def test_gates_make_features() -> None:
-    assert features_for(CORRECT) == ALL_FEATURES
+    assert features_for(CORRECT) == replace(ALL_FEATURES, device_taint_rules=True)
     assert "DRAListTypeAttributes" not in features_for(KUBERNETES_1_36).names
     assert "DRADeviceTaints" not in features_for(CORRECT, "DRADeviceTaints=false").names
     for text in ("Nope=true", "DRADeviceTaints=maybe"):
@@ -42,14 +44,30 @@ def test_allocated_claims_are_in_use_and_taint_rules_taint() -> None:
     assert not fits(wanted, world, claims(holding("h", "d")))
     taint = {"taint": {"key": "k", "effect": "NoSchedule"}}
     beta = "resource.k8s.io/v1beta2"
-    for selector, profile, expected in (
-        ({"deviceSelector": {"driver": "driver-a"}}, CORRECT, False),
-        ({"deviceSelector": {"driver": "driver-b"}}, CORRECT, True),
-        ({}, CORRECT, True),
-        ({}, KUBERNETES_1_36, False),
+    on = "DRADeviceTaintRules=true"
+    for selector, profile, gates, expected in (
+        ({"deviceSelector": {"driver": "driver-a"}}, CORRECT, "", False),
+        ({"deviceSelector": {"driver": "driver-a"}}, CORRECT, "DRADeviceTaintRules=false", True),
+        ({"deviceSelector": {"driver": "driver-a"}}, CORRECT, "DRADeviceTaints=false", True),
+        ({"deviceSelector": {"driver": "driver-b"}}, CORRECT, "", True),
+        ({}, CORRECT, "", True),
+        ({}, KUBERNETES_1_36, "", True),
+        ({}, KUBERNETES_1_36, on, False),
+        ({}, KUBERNETES_1_37, "", False),
     ):
         rule = as_object("DeviceTaintRule", {"metadata": {"name": "r"}, "spec": taint | selector}, beta)
-        assert fits(wanted, world, rule, profile=profile) is expected
+        assert fits(wanted, world, rule, profile=profile, gates=gates) is expected
+
+
+def test_rules_of_a_server_count_as_its_scheduler_must_know_them() -> None:
+    assert not features_for(KUBERNETES_1_36).device_taint_rules
+    assert features_for(KUBERNETES_1_36, has_served_rules=True).device_taint_rules
+    off = features_for(KUBERNETES_1_36, "DRADeviceTaintRules=false", has_served_rules=True)
+    assert not off.device_taint_rules
+    one = situation(slices(piece(*devices("d"))))
+    assert not one.other().features.device_taint_rules
+    live = replace(one, cluster=replace(one.cluster, has_served_rules=True))
+    assert live.other().features.device_taint_rules
 
 
 def test_another_state_leaves_the_allocator_as_it_was() -> None:

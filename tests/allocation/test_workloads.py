@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from dray.allocation.workloads import all_pending, find_workload, from_templates, workloads_of
+from dray.allocation.workloads import (
+    all_pending,
+    asked_for,
+    find_workload,
+    from_templates,
+    requested,
+    together,
+    workloads_of,
+)
 from dray.api.core import Node
 from dray.api.meta import ObjectMeta
-from dray.errors import InvalidError
+from dray.errors import InvalidError, NotFoundError
 from tests.allocation.dumps import as_object, claims, cluster, holding, pod
 from tests.allocation.world import claim, request
 
@@ -43,6 +53,19 @@ def test_what_is_missing_is_a_problem_of_that_pod() -> None:
         all_pending(cluster(pod("a", named("gone"))))
 
 
+def test_what_is_being_deleted_is_no_good_any_more() -> None:
+    leaving = claim(request(), name="c")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    here = cluster(claims(leaving), pod("p", named("c")))
+    (one,) = workloads_of(here)
+    assert one.waits and one.problem == "ResourceClaim default/c is being deleted"
+    assert find_workload(here, "c", "default").problem == one.problem
+    gone = pod("q", FROM_T)
+    gone.raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (one,) = workloads_of(cluster(TEMPLATE, gone))
+    assert one.is_leaving and not one.waits
+
+
 def test_pods_that_ended_want_nothing() -> None:
     ended = pod("a", named("gone"))
     ended.raw["status"] = {"phase": "Succeeded"}
@@ -60,17 +83,27 @@ def test_all_pending_claims_in_the_order_of_the_files() -> None:
 
 
 def test_a_workload_by_name() -> None:
-    every = workloads_of(
-        cluster(claims(claim(request(), name="a"), claim(request(), name="b")), pod("p", named("b")))
+    every = cluster(
+        TEMPLATE,
+        claims(claim(request(), name="a"), claim(request(), name="b"), holding("h", "d")),
+        pod("p", named("b")),
+        pod("plain"),
     )
     assert str(find_workload(every, "a", "default")) == "claim default/a"
     assert str(find_workload(every, "b", "default")) == "pod default/p"
     assert str(find_workload(every, "pod/p", "default")) == "pod default/p"
-    for word in ("c", "pod/a", "node/a"):
-        with pytest.raises(InvalidError):
+    assert find_workload(every, "template/t", "default").name == "default/t"
+    assert not find_workload(every, "h", "default").waits
+    for word in ("c", "pod/a", "template/a"):
+        with pytest.raises(NotFoundError, match=f"default/{word[-1]} in the files"):
             find_workload(every, word, "default")
-    with pytest.raises(InvalidError, match="device plugins are not explained yet"):
-        find_workload(every, "pod/q", "default")
+    for word, text in (
+        ("node/a", "none of CLAIM"),
+        ("pod/plain", "asks for no devices"),
+        ("pod/", "none of"),
+    ):
+        with pytest.raises(InvalidError, match=text):
+            find_workload(every, word, "default")
 
 
 def test_devices_that_a_pod_has_already_tie_it_to_their_nodes() -> None:
@@ -85,3 +118,80 @@ def test_devices_that_a_pod_has_already_tie_it_to_their_nodes() -> None:
         cluster(claims(claim(request(), name="c")), pod("p", named("c"), nodeName="node-2"))
     )
     assert placed.barred_from(here) == "the pod is on node node-2" and placed.barred_from(there) == ""
+
+
+def test_the_files_over_a_cluster_are_what_is_asked_for() -> None:
+    live = cluster(claims(claim(request(), name="a"), claim(request(), name="b")), pod("p", named("b")))
+    files = cluster(claims(claim(request(2), name="a"), claim(request(), name="c")))
+    both = live.under(files)
+    assert [str(one) for one in asked_for(both, files)] == ["claim default/a", "claim default/c"]
+    got = all_pending(both, files)
+    assert got.name == "default/a, default/c"
+    exactly = got.pending[0].spec.devices.requests[0].exactly
+    assert exactly is not None and exactly.count == 2
+    assert together(workloads_of(both)[:1]).kind == "pod"
+
+
+def container(name: str, amount: int, **fields: Any) -> dict[str, Any]:
+    resources = {"limits": {"example.com/x": amount, "cpu": "100m"}}
+    return {"name": name, "image": "i", "resources": resources, **fields}
+
+
+@pytest.mark.parametrize(
+    ("init", "main", "total"),
+    [
+        ([], [1, 2], 3),
+        ([(5, False)], [1, 2], 5),
+        ([(5, False), (4, False)], [9], 9),
+        ([(2, True)], [1, 2], 5),
+        ([(2, True), (4, False)], [1], 6),
+        ([(4, False), (2, True)], [1], 4),
+        ([(1, True), (1, True), (3, False)], [2], 5),
+    ],
+)
+def test_init_containers_run_one_by_one_and_sidecars_stay(
+    init: list[tuple[int, bool]], main: list[int], total: int
+) -> None:
+    before = [
+        container(f"i{number}", amount, **({"restartPolicy": "Always"} if stays else {}))
+        for number, (amount, stays) in enumerate(init)
+    ]
+    after = [container(f"c{number}", amount) for number, amount in enumerate(main)]
+    (got,) = cluster(pod("p", initContainers=before, containers=after, overhead={"cpu": "1"})).pods
+    assert requested(got)["example.com/x"].value() == total
+    whole = {"requests": {"cpu": "7", "example.com/x": "99"}}
+    (got,) = cluster(pod("p", containers=after, resources=whole)).pods
+    assert str(requested(got)["cpu"]) == "7" and requested(got)["example.com/x"].value() == sum(main)
+
+
+@pytest.mark.parametrize(
+    ("spec", "node", "why"),
+    [
+        ({}, {}, ""),
+        ({"schedulingGates": [{"name": "g"}]}, {}, "the pod has scheduling gates: g"),
+        ({}, {"unschedulable": True}, "the node is cordoned"),
+        ({"tolerations": [{"operator": "Exists"}]}, {"unschedulable": True}, ""),
+        (
+            {},
+            {"taints": [{"key": "k", "value": "v", "effect": "NoExecute"}]},
+            "does not tolerate the node's taint k=v",
+        ),
+        ({}, {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}, ""),
+        ({"nodeSelector": {"zone": "b"}}, {}, "the pod's nodeSelector wants zone=b"),
+        ({"affinity": "a"}, {}, ""),
+        ({"affinity": "b"}, {}, "the pod's node affinity does not match"),
+        ({"affinity": "b", "nodeName": "node-1"}, {"unschedulable": True}, ""),
+        ({"nodeName": "node-2"}, {}, "the pod is on node node-2"),
+    ],
+)
+def test_what_keeps_a_pod_off_a_node(spec: dict[str, Any], node: dict[str, Any], why: str) -> None:
+    if "affinity" in spec:
+        match = {"key": "zone", "operator": "In", "values": [spec["affinity"]]}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [match]}]}
+        spec = spec | {
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+        }
+    (one,) = workloads_of(cluster(claims(claim(request(), name="c")), pod("p", named("c"), **spec)))
+    raw = {"metadata": {"name": "node-1", "labels": {"zone": "a"}}, "spec": node}
+    (here,) = cluster(as_object("Node", raw, "v1")).nodes
+    assert why in one.barred_from(here) and bool(why) == bool(one.barred_from(here))

@@ -119,7 +119,7 @@ def test_faults_name_file_line_and_field(tmp_path: Path, capsys: pytest.CaptureF
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, claim = files(tmp_path)
     for words, text in (
-        ([], "give objects with -f FILE, or --cases FILE"),
+        (["train", "--cases", str(CASES)], "give objects with -f FILE, or --cases FILE"),
         (["-f", cluster, "--cases", str(CASES)], "give objects with -f FILE, or --cases FILE"),
         (["-f", cluster], "no ResourceClaim without an allocation"),
         (["-f", claim], "no nodes"),

@@ -161,6 +161,25 @@ def test_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (answers[2]["match"], answers[2]["error"], answers[2]["cost"]) == (None, "no such key: y", 4)
 
 
+def test_slices_of_an_older_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """v1beta1 has a device's fields under `basic`: read as v1 it has no attributes, and nothing matches."""
+    file = tmp_path / "old.yaml"
+    text = (
+        "apiVersion: resource.k8s.io/v1beta1\nkind: ResourceSlice\nmetadata: {name: s}\n"
+        "spec: {driver: d.example.com, nodeName: n, pool: {name: n, generation: 1, resourceSliceCount: 1}, "
+        "devices: [{name: d, basic: {attributes: {m: {string: x}}}}]}\n"
+    )
+    file.write_text(text)
+    assert main(["cel", 'device.attributes["d.example.com"].m == "x"', "-f", str(file)]) == 0
+    assert "Matches 1 of 1 devices" in capsys.readouterr().out
+    file.write_text(text.replace("v1beta1", "v1alpha2"))
+    assert main(["cel", "true", "-f", str(file)]) == 2
+    assert "resource.k8s.io/v1alpha2 is not read, resource.k8s.io/v1 is" in capsys.readouterr().err
+    file.write_text(text.replace("attributes:", "atributes:"))
+    assert main(["cel", "true", "-f", str(file)]) == 2
+    assert 'atributes: unknown field: did you mean "attributes"?' in capsys.readouterr().err
+
+
 def test_from_stdin() -> None:
     command = [sys.executable, "-m", "dray", "cel", f"{A}.index == 1", "-f", "-", "-o", "json"]
     found = subprocess.run(command, input=SLICES, capture_output=True, text=True, check=True, timeout=30)

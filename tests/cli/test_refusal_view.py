@@ -6,7 +6,19 @@ from dray.allocation.explanation.explain import Reasons, refuse
 from dray.allocation.workloads import workloads_of
 from dray.cli.refusal_view import reasons_document, reasons_lines
 from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
-from tests.allocation.world import Json, claim, counters, device, devices, every, piece, request, uses
+from tests.allocation.world import (
+    Json,
+    claim,
+    counters,
+    device,
+    devices,
+    every,
+    first,
+    piece,
+    request,
+    uses,
+    wish,
+)
 
 
 def reasons(wanted: Json, *raw: Json, held: tuple[Json, ...] = ()) -> Reasons:
@@ -55,11 +67,41 @@ def test_all_devices_and_unusable_pools() -> None:
     lines = shown(claim(every()), piece(*devices("d"), driver="driver-b"))
     assert lines[1].split()[-5:] == ["req-0", "all", "1", "-1", "0"]
     lines = shown(claim(request()), piece(*devices("d"), of=2))
-    assert "node-1: pool driver-a/pool-1 cannot be used: not all of its slices are there" in lines
-    assert lines[-1] == "No single change was found that makes it fit."
+    assert "node-1: pool driver-a/pool-1 cannot be used: 1 of 2 slices of generation 1 are there" in lines
+    assert lines[-1] == "No change of one thing or two was found that makes it fit."
 
 
 def test_requests_that_fit_only_alone() -> None:
     made = [device(f"d-{number}", attributes={"numa": {"int": number}}) for number in range(2)]
     lines = shown(claim(request(2), constraints=[{"matchAttribute": "driver-a/numa"}]), piece(*made))
-    assert lines[2] == "node-1: enough is left for each request alone, but not for all together"
+    told = "matchAttribute driver-a/numa of claim default/claim-0"
+    assert lines[2:4] == [
+        "node-1: enough devices are left one by one, but they do not go together",
+        f"  {told}: no more than 1 of 2 devices left have the same value, 2 are wanted",
+    ]
+    assert "Nearest miss:" not in shown(
+        claim(request(2), constraints=[{"matchAttribute": "driver-a/numa"}]),
+        piece(*made),
+        piece(*devices("x"), driver="driver-b", name="s2"),
+    )
+    both = claim(request(1), request(1, name="req-1"))
+    assert shown(both, piece(*devices("d")))[3:5] == [
+        "node-1: enough is left for each request alone, but not for all together",
+        "  requests req-0, req-1: 2 devices are wanted, 1 left for them together",
+    ]
+
+
+def test_an_alternative_that_is_short_does_not_hide_one_that_fits_only_alone() -> None:
+    made = [device(f"d-{number}", attributes={"numa": {"int": number}}) for number in range(2)]
+    wanted = claim(first(wish(3), wish(2)), constraints=[{"matchAttribute": "driver-a/numa"}])
+    assert "node-1: enough devices are left one by one" in shown(wanted, piece(*made))[3]
+
+
+def test_many_counters_that_are_short_are_cut_short() -> None:
+    names = [f"slice-{number}" for number in range(8)]
+    takes = [{"counterSet": "set-1", "counters": {name: {"value": "1"} for name in names}}]
+    card = [device(name, consumesCounters=takes) for name in ("p-0", "p-1")]
+    sets = counters(set_1=dict.fromkeys(names, "1"))
+    lines = shown(claim(request()), piece(*card, of=2), sets, held=(holding("a", "p-0"),))
+    assert sum("short of" in line for line in lines) == 3
+    assert "    and of 5 more (-o json has them all)" in lines

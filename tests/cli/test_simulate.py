@@ -56,10 +56,20 @@ def test_a_template_stands_for_claims(tmp_path: Path, capsys: pytest.CaptureFixt
     )
 
 
+def test_names_choose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    template = tmp_path / "template.yaml"
+    template.write_text(POD.split("---\n")[1].replace("count: 2", "count: 1"))
+    words = ["-f", *files(tmp_path), str(template), "--claims", "9"]
+    for name, head in (("train", "0 of 9 more fit"), ("template/one-gpu", "2 of 9 more fit")):
+        assert main(["simulate", name, *words]) == 0
+        assert capsys.readouterr().out.startswith(head)
+    assert main(["simulate", "template/none", *words]) == 1
+    assert "no ResourceClaimTemplate default/none in the files" in capsys.readouterr().err
+
+
 def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster, claim = files(tmp_path)
     for words, text in (
-        (["--claims", "1"], "with -f FILE"),
         (["-f", cluster, claim, "--claims", "0"], "--claims must be at least 1"),
         (["-f", cluster, "--claims", "1"], "no ResourceClaimTemplate"),
         (["-f", claim, "--claims", "1"], "no nodes"),
@@ -72,3 +82,12 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path(claim).write_text(Path(claim).read_text().replace("deviceClassName: gpu", "deviceClassName: gold"))
     assert main(["simulate", "-f", cluster, claim, "--claims", "1"]) == 1
     assert "device class gold" in capsys.readouterr().err
+
+
+def test_an_error_of_the_allocator_is_json_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = files(tmp_path)
+    for name in given:
+        text = Path(name).read_text()
+        Path(name).write_text(text.replace("deviceClassName: gpu", "deviceClassName: none"))
+    assert main(["simulate", "-f", *given, "--claims", "5", "-o", "json"]) == 1
+    assert "could not retrieve device class none" in json.loads(capsys.readouterr().out)["error"]

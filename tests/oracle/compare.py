@@ -49,9 +49,10 @@ class Comparer:
         return not theirs.get("aborted") and not text.startswith(("panic: ", "cannot read the case"))
 
     def label(self, theirs: Answer, ours: Answer) -> str:
-        """What kind of difference it is, or "" where the answers agree."""
+        """What kind of difference it is, or "" where the answers agree. Where the oracle panicked, ours must be an error."""
         if not self.is_comparable(theirs):
-            return ""
+            is_missed = theirs.get("error", "").startswith("panic: ") and not ours.get("error")
+            return f"panic / {self.outcome(ours)}" if is_missed else ""
         expected, got = self.view(theirs), self.view(ours)
         if expected == got:
             return ""
@@ -75,20 +76,22 @@ class Difference:
 class Report:
     """Labels count all differences; `differences` has the first few of each label, small.
 
-    `varying` counts differences to an answer that the oracle does not repeat: Go walks maps in random order.
+    `varying` counts differences to an answer that the oracle does not repeat: Go walks maps in random order. `left_out` counts
+    what the oracle gave no answer to (see `is_comparable`).
     """
 
     outcomes: Counter[str] = field(default_factory=Counter)
     labels: Counter[str] = field(default_factory=Counter)
     differences: list[Difference] = field(default_factory=list)
     varying: int = 0
+    left_out: int = 0
 
     def __str__(self) -> str:
         lines = [f"{count:7} {name}" for name, count in self.outcomes.most_common()]
-        found = (
-            f"{self.labels.total()} differences, {self.varying} where the oracle does not repeat its answer"
+        lines.append(
+            f"{self.outcomes.total()} cases, {self.labels.total()} differences, {self.varying} where the oracle does not repeat "
+            f"its answer, {self.left_out} to which it has none"
         )
-        lines.append(f"{self.outcomes.total()} cases, {found}")
         lines += [f"{count:7} {label}" for label, count in self.labels.most_common()]
         return "\n".join([*lines, *(str(difference) for difference in self.differences)])
 
@@ -100,11 +103,13 @@ def compare(
     *,
     tier: str = "experimental",
     examples: int = 1,
+    timeout: str = "5s",
+    version: str = "1.36",
 ) -> Report:
     """Ask both for every case; `examples` cases of each label of difference are made small and kept."""
     report = Report()
     question: Literal["allocate", "select"] = "allocate" if comparer.kind == "allocation" else "select"
-    with Oracle(question, tier=tier) as oracle:
+    with Oracle(question, tier=tier, timeout=timeout, version=version) as oracle:
 
         def label(case: Case) -> str:
             return comparer.label(oracle.ask(case), _answer(function, case))
@@ -112,6 +117,7 @@ def compare(
         for case in cases:
             theirs = oracle.ask(case)
             report.outcomes[comparer.outcome(theirs)] += 1
+            report.left_out += not comparer.is_comparable(theirs)
             found = comparer.label(theirs, _answer(function, case))
             if not found:
                 continue

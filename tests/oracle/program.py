@@ -18,17 +18,19 @@ from typing import Any, Literal
 from dray.testing.kubernetes.tools import cache_dir
 
 SOURCE = Path(__file__).parent
-FILES = ("go.mod", "go.sum", "main.go", "allocate.go", "selector.go", "bench.go")
+MODULES = {"1.36": "go", "1.37": "kubernetes-1.37"}
+"""The module file of each version of Kubernetes, without its ending. The program is the same."""
 
 Case = dict[str, Any]
 Answer = dict[str, Any]
-Question = Literal["allocate", "select", "bench"]
+Question = Literal["allocate", "select", "evaluate", "bench"]
 
 
-def oracle_program() -> Path:
+def oracle_program(version: str = "1.36") -> Path:
     """The program. The build is quiet about CPU (two compilers at most) and shares Go's own cache with the other tools."""
+    module = MODULES[version]
     digest = hashlib.sha256()
-    for name in FILES:
+    for name in (f"{module}.mod", f"{module}.sum", *sorted(path.name for path in SOURCE.glob("*.go"))):
         digest.update(name.encode() + (SOURCE / name).read_bytes())
     program = cache_dir().parent / "oracle" / digest.hexdigest()[:16] / "oracle"
     if not program.exists():
@@ -36,7 +38,8 @@ def oracle_program() -> Path:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
         with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
             built = Path(scratch) / "oracle"
-            command = ["go", "build", "-p", "2", "-trimpath", "-ldflags", "-s -w", "-o", str(built), "."]
+            command = ["go", "build", "-p", "2", "-trimpath", "-ldflags", "-s -w"]
+            command += [f"-modfile={module}.mod", "-o", str(built), "."]
             subprocess.run(command, cwd=SOURCE, env=environment, check=True)
             built.rename(program)
     return program
@@ -45,8 +48,15 @@ def oracle_program() -> Path:
 class Oracle:
     """A running oracle; leave it to end the program. One question, one answer: nothing is kept between cases."""
 
-    def __init__(self, question: Question, *, tier: str = "experimental", timeout: str = "5s") -> None:
-        command = [str(oracle_program()), question, "-tier", tier, "-timeout", timeout]
+    def __init__(
+        self,
+        question: Question,
+        *,
+        tier: str = "experimental",
+        timeout: str = "5s",
+        version: str = "1.36",
+    ) -> None:
+        command = [str(oracle_program(version)), question, "-tier", tier, "-timeout", timeout]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> Oracle:

@@ -1,6 +1,6 @@
 """What the search may leave out without changing its answer.
 
-Four rules. Where some request cannot be served whatever the others get, nothing more is tried. A request
+Where the open requests together cannot be served whatever is chosen, nothing more is tried (`shortage.py`). A request
 that needs n more devices fails at once where fewer than n are left that its selectors and the constraints, as they
 stand, could accept. Of devices that no request still to be served can tell apart only the first is tried: had another
 led to a fit, so would that one. And a request that led nowhere is not begun again in a state that is the same but for
@@ -12,14 +12,14 @@ any other, so that the error comes up when, and only when, Kubernetes would meet
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from dray.allocation.candidates import Candidate, Candidates
-from dray.allocation.constraints import MISSING, Constraint, Match
+from dray.allocation.constraints import Constraint
 from dray.allocation.faults import AllocationError
 from dray.allocation.ledger import Ledger
 from dray.allocation.requests import PlannedClaim, Request
+from dray.allocation.shortage import Shortage
 from dray.allocation.state import Rules
 
 
@@ -41,28 +41,45 @@ class Bounds:
         self._constraints = constraints
         self._rules = rules
         self._kinds: dict[tuple[int, int], list[int]] = {}
-        self._is_allowed: bool | None = None
-        self._is_hopeless: bool | None = None
+        self._is_allowed: dict[int, bool] = {}
+        self._shortage = Shortage(plan, candidates, ledger, constraints)
         self.failed: set[Hashable] = set()
 
-    @property
-    def is_allowed(self) -> bool:
-        """Constraints that remember what was undone make every step count, also those that lead nowhere."""
-        if self._is_allowed is None:
-            devices = self._candidates.devices
-            self._is_allowed = all(
-                one.is_clean([request for request in self._requests if request.claim == number], devices)
-                for number, of_claim in enumerate(self._constraints)
-                for one in of_claim
+    def is_allowed(self, claim: int) -> bool:
+        """Whether steps of this claim and those after it may be left out.
+
+        Constraints that remember what was undone make every step count, also those that lead nowhere; not so in claims
+        that have no chance anyway.
+        """
+        known = self._is_allowed.get(claim)
+        if known is None:
+            known = self._is_allowed[claim] = (
+                claim >= len(self._plan)
+                or self.is_hopeless_from(claim)
+                or (self._is_clean(claim) and self.is_allowed(claim + 1))
             )
-        return self._is_allowed
+        return known
+
+    def _is_clean(self, claim: int) -> bool:
+        requests = [one for one in self._requests if one.claim == claim]
+        return all(one.is_clean(requests, self._candidates.devices) for one in self._constraints[claim])
 
     @property
     def is_hopeless(self) -> bool:
         """Whether no full solution exists and no error is on the way to finding that out."""
-        if self._is_hopeless is None:
-            self._is_hopeless = _is_hopeless(self._plan, self._candidates, self._ledger, self._constraints)
-        return self._is_hopeless
+        return self.is_hopeless_from(0)
+
+    def is_hopeless_from(self, claim: int) -> bool:
+        """The same for a claim and those after it, whatever is chosen before."""
+        return self._shortage.is_certain_from(claim)
+
+    def is_short(self, request: Request, number: int, start: int) -> bool:
+        """Whether the request's `number`th device and all that is open after it cannot be had, and no error is on the way."""
+        return self._shortage.is_short(request, number, start)
+
+    def is_over(self, request: Request) -> bool:
+        """Whether beginning with the request leads to more devices than a result may hold, with no error on the way."""
+        return self._shortage.is_over(request)
 
     def mark(self, claim: int, index: int) -> Hashable:
         """The state in which a request is begun; `failed` holds those that lead nowhere."""
@@ -144,7 +161,7 @@ class Bounds:
             tuple(one.value(candidate) for one in constraints),
             tuple((taint.key, taint.value, taint.effect) for taint in device.taints),
             candidate.consumes,
-            candidate.pool.id if candidate.consumes else None,
+            candidate.pool.id if device.consumes_counters else None,
             tuple(sorted(device.capacity.items(), key=lambda item: item[0])),
             candidate.id.driver if device.capacity else None,
             candidate.is_shareable,
@@ -152,56 +169,3 @@ class Bounds:
             candidate.id in self._rules.shared,
             None if used is None else tuple(sorted(used.items())),
         )
-
-
-def _is_hopeless(
-    plan: Sequence[PlannedClaim],
-    candidates: Candidates,
-    ledger: Ledger,
-    constraints: Sequence[tuple[Constraint, ...]],
-) -> bool:
-    """Whether no alternative of some request could get its devices even if it were alone, and no error can come up."""
-    hopeless = False
-    try:
-        for planned, of_claim in zip(plan, constraints, strict=True):
-            for alternatives in planned.requests:
-                chances = [_has_chance(one, candidates, ledger, of_claim) for one in alternatives]
-                hopeless = hopeless or not any(chances)
-    except AllocationError:
-        return False
-    return hopeless
-
-
-def _has_chance(
-    request: Request, candidates: Candidates, ledger: Ledger, constraints: Sequence[Constraint]
-) -> bool:
-    """Raises AllocationError where the search might."""
-    meant = [one for one in constraints if one.applies(request)]
-    if request.every is not None:
-        if meant and ledger.has_fatal_constraints:
-            raise AllocationError(f"{request.place}: a constraint may be an error")
-        return bool(request.every) and all(_could_have(request, one, ledger, meant) for one in request.every)
-    found = []
-    for candidate in candidates.devices:
-        accepted = candidates.peek(request, candidate.slot)
-        if accepted is None:
-            raise AllocationError(f"{request.place}: a selector fails on {candidate.id}")
-        if accepted and _could_have(request, candidate, ledger, meant):
-            found.append(candidate)
-    return _largest_group(found, meant) >= request.count
-
-
-def _could_have(
-    request: Request, candidate: Candidate, ledger: Ledger, constraints: Sequence[Constraint]
-) -> bool:
-    fits = ledger.could_ever_have(request, candidate)
-    return fits and all(one.value(candidate) != MISSING for one in constraints)
-
-
-def _largest_group(found: Sequence[Candidate], constraints: Sequence[Constraint]) -> int:
-    """How many of the devices can be had together, as far as plain matches tell."""
-    largest = len(found)
-    for one in constraints:
-        if isinstance(one, Match) and not one.has_lists:
-            largest = min(largest, max(Counter(map(one.value, found)).values(), default=0))
-    return largest

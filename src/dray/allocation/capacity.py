@@ -7,7 +7,7 @@ in whole units, as in Kubernetes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dray.allocation.faults import AllocationError
@@ -62,6 +62,24 @@ class CapacityCheck:
                 return None
         return taken
 
+    def not_had(
+        self, wanted: CapacityRequirements | None, driver: str, device: Device
+    ) -> Iterator[tuple[str, str]]:
+        """Where `amounts` says None: which capacities are in the way, and why, for people."""
+        for name, asked in sorted(wanted.requests.items() if wanted is not None else ()):
+            own = name if self._literal else _own_name(name, driver, device)
+            if own not in device.capacity:
+                known = f", only {', '.join(sorted(device.capacity))}" if device.capacity else ""
+                yield name, f"the device has no such capacity{known}"
+                continue
+            capacity = device.capacity[own]
+            if self._violates(own, self._amount(own, asked, capacity), capacity.request_policy):
+                most = largest(capacity, capacity.value)
+                yield (
+                    name,
+                    f"its policy allows {f'no more than {most}' if most is not None else 'nothing'}, not {asked}",
+                )
+
     def _asked(self, wanted: CapacityRequirements | None, driver: str, device: Device) -> Amounts | None:
         """The requested amounts by the device's own names."""
         if wanted is None:
@@ -115,6 +133,25 @@ class CapacityCheck:
         if valid.min is None:
             raise AllocationError(f"capacity {json.dumps(name)}: requestPolicy.validRange.min must be set")
         return bool(_wrap(_whole(amount) - _whole(valid.min)) % _step(name, valid.step))
+
+
+def largest(capacity: DeviceCapacity, left: Quantity) -> Quantity | None:
+    """The most that a request may ask for where this much is left; None where the policy allows nothing so small."""
+    policy = capacity.request_policy
+    if policy is None:
+        return left if left.nano > 0 else None
+    valid = policy.valid_range
+    if valid is None:
+        return max(
+            (one for one in policy.valid_values if one <= left), default=None if policy.valid_values else left
+        )
+    most = left if valid.max is None else min(left, valid.max)
+    if valid.min is None or most < valid.min:
+        return None
+    if valid.step is None or (step := _whole(valid.step)) <= 0:
+        return most
+    start = _whole(valid.min)
+    return Quantity.from_int(start + (most.nano // 10**9 - start) // step * step, most.form)
 
 
 def _own_name(name: str, driver: str, device: Device) -> str:

@@ -14,6 +14,7 @@ from dray.allocation.allocator import Allocator, Options
 from dray.allocation.candidates import Selectors
 from dray.allocation.features import Features, Tier
 from dray.allocation.profiles import KUBERNETES_1_36, Profile
+from dray.allocation.selector import features_for_selectors
 from dray.allocation.state import AllocatedState, DeviceID, ShareID
 from dray.api.codec.json_codec import to_raw, view
 from dray.api.core.node import Node
@@ -72,7 +73,7 @@ def allocator_of(case: Case, selectors_for: SelectorsFor, profile: Profile) -> A
         allocated=_state(case),
         classes=case.classes,
         slices=case.slices,
-        selectors=selectors_for(features),
+        selectors=selectors_for(features_for_selectors(features, profile)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 
 from dray.allocation.candidates import Candidate, CounterKey, counters_of
 from dray.allocation.features import Tier
@@ -10,7 +10,7 @@ from dray.allocation.pools import Pool, PoolID
 from dray.allocation.state import DeviceID, Rules
 
 
-class _PoolCounters:
+class PoolCounters:
     """What is left of one pool's counters; may be below zero where more was given than there is."""
 
     __slots__ = ("is_overdrawn", "left")
@@ -25,7 +25,7 @@ class Counters:
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._pools: dict[PoolID, _PoolCounters] = {}
+        self._pools: dict[PoolID, PoolCounters] = {}
         self._taken: dict[tuple[PoolID, CounterKey], int] = {}
 
     def take(self, candidate: Candidate) -> bool:
@@ -44,9 +44,17 @@ class Counters:
         """Undo a `take`."""
         self._move(candidate, -1)
 
-    def state(self) -> Hashable:
+    def taken(self) -> Mapping[tuple[PoolID, CounterKey], int]:
         """What the picks so far took."""
+        return self._taken
+
+    def state(self) -> Hashable:
+        """What the picks so far took, to compare and to keep."""
         return frozenset(self._taken.items())
+
+    def left(self, pool: Pool) -> Mapping[CounterKey, int]:
+        """What is left of a pool's counters now; it changes with what is taken."""
+        return self._pool(pool).left
 
     def _move(self, candidate: Candidate, sign: int) -> None:
         left, taken = self._pool(candidate.pool).left, self._taken
@@ -59,15 +67,20 @@ class Counters:
             else:
                 taken.pop(place, None)
 
-    def _pool(self, pool: Pool) -> _PoolCounters:
+    def _pool(self, pool: Pool) -> PoolCounters:
         known = self._pools.get(pool.id)
         if known is None:
-            left = dict(pool.counters)
-            for key, amount in _consumed(pool, self._rules):
-                if key in left:
-                    left[key] -= amount
-            known = self._pools[pool.id] = _PoolCounters(left)
+            known = self._pools[pool.id] = PoolCounters(counters_left(pool, self._rules))
         return known
+
+
+def counters_left(pool: Pool, rules: Rules) -> dict[CounterKey, int]:
+    """What devices that are in use leave of a pool's counters; below zero where more was given than there is."""
+    left = dict(pool.counters)
+    for key, amount in _consumed(pool, rules):
+        if key in left:
+            left[key] -= amount
+    return left
 
 
 def _consumed(pool: Pool, rules: Rules) -> Iterator[tuple[CounterKey, int]]:

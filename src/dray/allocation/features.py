@@ -30,6 +30,8 @@ class Features:
     device_binding_and_status: bool = False
     consumable_capacity: bool = False
     list_type_attributes: bool = False
+    device_taint_rules: bool = False
+    """Whether DeviceTaintRules count. It is decided before an allocator sees the slices, so no tier depends on it."""
 
     @staticmethod
     def named(names: Iterable[str]) -> Features:
@@ -43,8 +45,9 @@ class Features:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of those that are on, sorted."""
-        return tuple(sorted(NAMES[field.name] for field in fields(self) if getattr(self, field.name)))
+        """The names of those that are on and that allocators know, sorted."""
+        on = (field.name for field in fields(self) if getattr(self, field.name))
+        return tuple(sorted(NAMES[name] for name in on if name in NAMES))
 
 
 NAMES: Final = {
@@ -103,6 +106,7 @@ def features_of_gates(gates: Mapping[str, bool], profile: Profile) -> Features:
         prioritized_list=on("DRAPrioritizedList"),
         partitionable_devices=on("DRAPartitionableDevices"),
         device_taints=on("DRADeviceTaints"),
+        device_taint_rules=on("DRADeviceTaints", "DRADeviceTaintRules"),
         device_binding_and_status=on("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
         consumable_capacity=on("DRAConsumableCapacity"),
         list_type_attributes=on("DRAListTypeAttributes") and not profile.lists_unreachable,

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dray.allocation.candidates import Candidate
+from dray.allocation.candidates import Candidate, CounterKey
 from dray.allocation.capacity import Amounts, CapacityCheck, fits
 from dray.allocation.constraints import Constraint
-from dray.allocation.counters import Counters
+from dray.allocation.counters import Counters, counters_left
 from dray.allocation.faults import AllocationError
+from dray.allocation.pools import Pool, PoolID
 from dray.allocation.requests import Request
 from dray.allocation.state import Rules
 from dray.api.taints import untolerated
@@ -59,6 +60,11 @@ class Ledger:
         """The slots the request cannot have because they are in use: a bit set."""
         return self._taken_by[request.claim] if request.is_admin else self._in_use | self._taken
 
+    @property
+    def taken(self) -> int:
+        """The slots that picks of this search keep from requests without admin access: a bit set."""
+        return self._taken
+
     def is_touched(self, slot: int) -> bool:
         """Whether any pick of this search concerns the device."""
         return bool(self._taken >> slot & 1) or slot in self._shares
@@ -102,15 +108,14 @@ class Ledger:
         """Whether the request could have the device if there were no other picks. Raises where amounts make no sense."""
         if not request.is_admin and self._in_use >> candidate.slot & 1:
             return False
-        if candidate.consumes and not self._rules.features.partitionable_devices:
+        if candidate.device.consumes_counters and not self._rules.features.partitionable_devices:
             return False
-        if self.is_tainted(request, candidate):
+        # Amounts come before taints as they do in the search: where they make no sense, that is the answer.
+        amounts = self._amounts(request, candidate) if self._rules.has_capacity else {}
+        if amounts is None or self.is_tainted(request, candidate):
             return False
         if not self._rules.has_capacity:
             return True
-        amounts = self._amounts(request, candidate)
-        if amounts is None:
-            return False
         # Negative amounts make room for others, so only without them what is used now is the least that ever will be.
         if self._rules.profile.capacity_unchecked:
             return True
@@ -120,9 +125,9 @@ class Ledger:
         """Give the device to the request unless a check forbids it. An `All` request may raise where one does."""
         if self.blocked(request) >> candidate.slot & 1:
             return False
-        if candidate.consumes and not self._rules.features.partitionable_devices:
+        if candidate.device.consumes_counters and not self._rules.features.partitionable_devices:
             return False
-        charges = bool(candidate.consumes) and not self._is_shared(candidate)
+        charges = bool(candidate.device.consumes_counters) and not self._is_shared(candidate)
         if charges and not self._counters.take(candidate):
             return False
         if self.is_tainted(request, candidate) or not self._constrain(request, candidate):
@@ -167,12 +172,20 @@ class Ledger:
 
     def has_counters_left(self, candidate: Candidate) -> bool:
         """Whether the device's counters could be taken now."""
-        if not candidate.consumes or self._is_shared(candidate):
+        if not candidate.device.consumes_counters or self._is_shared(candidate):
             return True
         if not self._rules.features.partitionable_devices or not self._counters.take(candidate):
             return False
         self._counters.give_back(candidate)
         return True
+
+    def counters_at_first(self, pool: Pool) -> Mapping[CounterKey, int]:
+        """What was left of the pool's counters before the first pick."""
+        return counters_left(pool, self._rules)
+
+    def counters_taken(self) -> Mapping[tuple[PoolID, CounterKey], int]:
+        """What the picks so far took of the counters."""
+        return self._counters.taken()
 
     def _is_shared(self, candidate: Candidate) -> bool:
         """Whether some share of the device exists, so that its counters are charged already."""

@@ -16,8 +16,7 @@ from typing import Final
 from dray.allocation.allocator import Allocation, Allocator, Call
 from dray.allocation.candidates import Candidate, Candidates, CounterKey
 from dray.allocation.constraints import Value, attribute_of, scalar
-from dray.allocation.counters import Counters
-from dray.allocation.explanation.lacks import counters_left
+from dray.allocation.counters import Counters, counters_left
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.ledger import Ledger
 from dray.allocation.pools import Pool
@@ -237,7 +236,7 @@ def _order(devices: Sequence[Candidate], rules: Rules) -> list[int]:
     for one in devices:
         pools.setdefault(id(one.pool), len(pools))
         if one.consumes and id(one.pool) not in left:
-            left[id(one.pool)] = counters_left(rules, one.pool)
+            left[id(one.pool)] = counters_left(one.pool, rules)
         for group in _groups(one):
             sizes[group] += one.slot in free
             first.setdefault(group, one.slot)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Features, Tier
 from dray.allocation.profiles import Profile
@@ -105,7 +107,7 @@ def gather_pools(
         if pool is not None:
             pools.append(pool)
     if tier is not Tier.STABLE:
-        pools.sort(key=_has_binding_conditions)
+        pools.sort(key=has_binding_conditions)
     return tuple(pools)
 
 
@@ -153,9 +155,20 @@ def _pool(
             return Pool(identity, is_incomplete=True, seen=tuple(here))
     names = {one.metadata.name for one in here}
     elsewhere = [] if is_complete else [one for one in of_pool if one.metadata.name not in names]
-    if tier is not Tier.STABLE:
+    if tier is Tier.STABLE:
+        here = [_unshared(one) for one in here]
+    else:
         here = sorted(here, key=lambda one: one.metadata.name)
     return _checked(identity, here, elsewhere, features)
+
+
+def _unshared(one: ResourceSlice) -> ResourceSlice:
+    """As the stable tier sees it: it knows nothing of shares, and does not tell selectors of them."""
+    devices = one.spec.devices or ()
+    if not any(device.allow_multiple_allocations for device in devices):
+        return one
+    alone = tuple(replace(device, allow_multiple_allocations=None) for device in devices)
+    return replace(one, spec=replace(one.spec, devices=alone))
 
 
 def _checked(
@@ -206,7 +219,8 @@ def _duplicate(names: Iterable[str]) -> str | None:
     return None
 
 
-def _has_binding_conditions(pool: Pool) -> bool:
+def has_binding_conditions(pool: Pool) -> bool:
+    """Whether any of its devices has: such pools come last."""
     return any(device.binding_conditions for one in pool.slices for device in one.spec.devices or ())
 
 

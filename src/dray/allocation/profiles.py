@@ -28,10 +28,14 @@ class Profile:
     """Q5: slices with counters belong to every node, whatever they say."""
     capacity_unchecked: bool = False
     """Q6: negative amounts count as they are, and amounts beyond 64 bits wrap around."""
+    bare_rule_taints_all: bool = False
+    """Q7: a DeviceTaintRule without a selector taints every device, though it is documented to taint none."""
     own_slices_suffice: bool = False
     """Q9: where the node's slices make a whole pool, a newer generation on other nodes goes unseen."""
     lists_unreachable: bool = False
     """Q10: the scheduler never asks for list attributes, whatever its gate says."""
+    lists_need_gate: bool = False
+    """Without the gate of list attributes such an attribute has no value, and every selector fails on its device."""
     match_hides_distinct: bool = False
     """Q11: of a constraint with both attributes only matchAttribute counts."""
     bare_shares_recharge: bool = False
@@ -56,8 +60,10 @@ KUBERNETES_1_36: Final = Profile(
     all_skips_exhausted=True,
     counter_slices_everywhere=True,
     capacity_unchecked=True,
+    bare_rule_taints_all=True,
     own_slices_suffice=True,
     lists_unreachable=True,
+    lists_need_gate=True,
     match_hides_distinct=True,
     bare_shares_recharge=True,
     overdrawn_counter_blocks_pool=True,
@@ -68,6 +74,7 @@ KUBERNETES_1_36: Final = Profile(
 )
 KUBERNETES_1_37: Final = Profile(
     "k8s-1.37",
+    bare_rule_taints_all=True,
     own_slices_suffice=True,
     match_hides_distinct=True,
     overdrawn_counter_blocks_pool=True,
@@ -77,6 +84,7 @@ KUBERNETES_1_37: Final = Profile(
 )
 CORRECT: Final = Profile("correct")
 
+_DECIDES: Final = "decided as a scheduler of"
 PROFILES: Final = {profile.name: profile for profile in (KUBERNETES_1_36, KUBERNETES_1_37, CORRECT)}
 
 
@@ -88,3 +96,18 @@ def profile_named(name: str) -> Profile:
         raise InvalidError(
             f"no profile {name!r}: there are {', '.join(PROFILES)}", field="--profile"
         ) from None
+
+
+def profile_of_server(major: str, minor: str) -> tuple[Profile, str]:
+    """Whose decisions a cluster's scheduler makes, by what its server's `/version` says; and a note where that is a guess."""
+    digits = "".join(filter(str.isdecimal, minor))
+    known = {36: KUBERNETES_1_36, 37: KUBERNETES_1_37}
+    if major != "1" or not digits:
+        return KUBERNETES_1_36, f"the server does not say which Kubernetes it is; {_DECIDES} 1.36"
+    number = int(digits)
+    if number in known:
+        return known[number], ""
+    nearest = max(min(number, max(known)), min(known))
+    return known[
+        nearest
+    ], f"the server is Kubernetes 1.{number}; {_DECIDES} 1.{nearest}, the nearest that is known"

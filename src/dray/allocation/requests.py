@@ -106,6 +106,10 @@ class Planner:
                 f"claim {claim_name(claim)}: number of requested devices {smallest} "
                 f"exceeds the claim limit of {MAX_ALLOCATION_RESULTS}"
             )
+        if smallest < 0:
+            raise AllocationError(
+                f"claim {claim_name(claim)}: number of requested devices {smallest} is negative"
+            )
         return PlannedClaim(claim, requests)
 
     def _alternatives(

@@ -5,6 +5,7 @@ A selector is compiled once and kept. A device is prepared once (`device_values.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, lru_cache
 from typing import Final
 
@@ -22,6 +23,7 @@ from dray.allocation.device_values import (
 )
 from dray.allocation.faults import SelectorError
 from dray.allocation.features import Features
+from dray.allocation.profiles import Profile
 from dray.allocation.selector_sizes import size_hint
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.resource.slice import Device
@@ -82,6 +84,11 @@ def environment_for(features: Features, *, stored: bool) -> Environment:
     return device_environment(
         multiple=stored or features.consumable_capacity, lists=lists, has_includes=stored or lists
     )
+
+
+def features_for_selectors(features: Features, profile: Profile) -> Features:
+    """What a scheduler's selectors go by: theirs are stored texts, which from 1.37 on know lists whatever the gate says."""
+    return features if profile.lists_need_gate else replace(features, list_type_attributes=True)
 
 
 class Selector:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from dray.allocation.device_values import Place
+from dray.allocation.device_values import DeviceValue, Place
 from dray.allocation.explanation.false_part import FalsePart, find_false_part
 from dray.allocation.features import Features
 from dray.allocation.selector import COST_LIMIT, CompileError, Selector, compile_selector
 from dray.api.limits import MAX_EXPRESSION_LENGTH
 from dray.api.resource.slice import Device, ResourceSlice
+
+_MOST_CUT_OFF: Final = 3
+_Answer = tuple[bool | None, str, int | None, FalsePart | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +55,35 @@ def try_selector(expression: str, slices: Iterable[ResourceSlice], features: Fea
         selector = compile_selector(expression, features, stored=False)
     except CompileError as error:
         return Trial(expression, error.text)
-    outcomes = tuple(
-        _outcome(selector, features, one, device) for one in slices for device in one.spec.devices or ()
-    )
+    asked = _Asked(selector, features)
+    outcomes = tuple(asked.outcome(one, device) for one in slices for device in one.spec.devices or ())
     return Trial(expression, "", selector.estimated_cost, selector.places, outcomes)
 
 
-def _outcome(selector: Selector, features: Features, one: ResourceSlice, device: Device) -> Outcome:
-    prepared = selector.prepare(one.spec.driver, device)
-    match, error, cost = selector.accepts_with_cost(prepared)
-    part = find_false_part(selector, prepared, features) if match is False else None
-    return Outcome(one.spec.driver, one.spec.pool.name, device.name, match, error, cost, part)
+class _Asked:
+    """Devices that read the same get the same answer, so a costly text is run once for each distinct reading.
+
+    A text that an API server refuses for its cost is not run again after it had to be cut off a few times.
+    """
+
+    def __init__(self, selector: Selector, features: Features) -> None:
+        self._selector = selector
+        self._features = features
+        self._known: dict[Hashable, _Answer] = {}
+        self._cut_off = 0
+
+    def outcome(self, one: ResourceSlice, device: Device) -> Outcome:
+        prepared = self._selector.prepare(one.spec.driver, device)
+        key = (prepared.fault, None if prepared.fault else self._selector.projection(prepared))
+        if key not in self._known:
+            self._known[key] = self._ask(prepared)
+        return Outcome(one.spec.driver, one.spec.pool.name, device.name, *self._known[key])
+
+    def _ask(self, prepared: DeviceValue) -> _Answer:
+        if self._cut_off >= _MOST_CUT_OFF:
+            return None, f"not run: it cost too much on {self._cut_off} devices before", None, None
+        match, error, cost = self._selector.accepts_with_cost(prepared)
+        if error and self._selector.estimated_cost > COST_LIMIT:
+            self._cut_off += 1
+        part = find_false_part(self._selector, prepared, self._features) if match is False else None
+        return match, error, cost, part

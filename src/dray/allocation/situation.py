@@ -11,13 +11,14 @@ from dray.allocation.allocator import Allocator, Options
 from dray.allocation.cluster_dump import Cluster
 from dray.allocation.features import Features, features_of_gates
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
-from dray.allocation.selector import CompiledSelectors
+from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState
 from dray.allocation.taint_rules import with_taint_rules
 from dray.api.resource.claim import ResourceClaim
 from dray.errors import InvalidError
 
 _LISTS: Final = "DRAListTypeAttributes"
+TAINT_RULES: Final = "DRADeviceTaintRules"
 GATES: Final[Mapping[str, bool]] = {
     "DRAAdminAccess": True,
     "DRAPrioritizedList": True,
@@ -27,13 +28,18 @@ GATES: Final[Mapping[str, bool]] = {
     "DRAResourceClaimDeviceStatus": True,
     "DRAConsumableCapacity": True,
     _LISTS: False,
+    TAINT_RULES: False,
 }
-"""The gates that an allocator's features depend on, as they are in Kubernetes 1.36 if nobody says otherwise."""
+"""The gates that decisions depend on, as they are in Kubernetes 1.36 if nobody says otherwise."""
 
 
-def features_for(profile: Profile, gates: str = "") -> Features:
-    """From `GATE=true,…` on top of the defaults; profile `correct` has list attributes on."""
-    known = dict(GATES) | {_LISTS: profile is CORRECT}
+def features_for(profile: Profile, gates: str = "", *, has_served_rules: bool = False) -> Features:
+    """From `GATE=true,…` on top of the defaults; profile `correct` has list attributes on.
+
+    Taint rules count from Kubernetes 1.37 on, and where a server has some: nobody makes them for a scheduler without.
+    """
+    counts_rules = profile is not KUBERNETES_1_36 or has_served_rules
+    known = dict(GATES) | {_LISTS: profile is CORRECT, TAINT_RULES: counts_rules}
     for part in filter(None, gates.split(",")):
         name, _, value = part.strip().partition("=")
         if name not in known or value.lower() not in ("true", "false"):
@@ -56,14 +62,14 @@ class Situation:
 
     @staticmethod
     def of(cluster: Cluster, profile: Profile, features: Features) -> Situation:
-        """Allocated claims count as in use, and taint rules as taints."""
-        selectors = CompiledSelectors(features)
-        bare = profile is not CORRECT
+        """Allocated claims count as in use, and taint rules as taints where their gate is on."""
+        selectors = CompiledSelectors(features_for_selectors(features, profile))
+        rules = cluster.taint_rules if features.device_taint_rules else ()
         allocator = Allocator(
             Options(features, profile),
             allocated=in_use(cluster.claims, features),
             classes=cluster.classes,
-            slices=with_taint_rules(cluster.slices, cluster.taint_rules, bare_rule_taints_all=bare),
+            slices=with_taint_rules(cluster.slices, rules, bare_rule_taints_all=profile.bare_rule_taints_all),
             selectors=selectors,
         )
         return Situation(cluster, allocator, selectors, features)
@@ -76,7 +82,8 @@ class Situation:
     def other(self, gates: str = "") -> Situation:
         """The same cluster for comparison: as `correct` sees it, or for `correct` as Kubernetes 1.36 does."""
         profile = KUBERNETES_1_36 if self.profile is CORRECT else CORRECT
-        return Situation.of(self.cluster, profile, features_for(profile, gates))
+        features = features_for(profile, gates, has_served_rules=self.cluster.has_served_rules)
+        return Situation.of(self.cluster, profile, features)
 
 
 def in_use(claims: Iterable[ResourceClaim], features: Features) -> AllocatedState:

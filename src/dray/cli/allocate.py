@@ -1,4 +1,4 @@
-"""`dray allocate`: run the allocator over manifests or recorded cases, without a cluster."""
+"""`dray allocate`: run the allocator over manifests, a live cluster or recorded cases. Nothing is written anywhere."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from dray.cli import exit_codes
 from dray.cli.manifests import (
     GREEN,
     RED,
-    add_file_arguments,
+    add_source_arguments,
+    any_of,
     columns,
     has_colour,
     painted,
-    read_situation,
+    progress,
+    read_source,
     read_text,
 )
 from dray.errors import InvalidError
@@ -22,16 +24,22 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dray.allocation.explanation.explain import Reasons
     from dray.allocation.policies import Placement
     from dray.allocation.situation import Situation
     from dray.allocation.workloads import Workload
     from dray.api.core import Node
+    from dray.cli.manifests import Source
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    add_file_arguments(parser)
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="CLAIM|pod/NAME",
+        help="only these, together (default: all claims that wait)",
+    )
+    add_source_arguments(parser)
     parser.add_argument("--node", metavar="N", help="on this node only (default: the first that fits)")
     parser.add_argument(
         "--policy",
@@ -51,33 +59,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where the claims fit, 1 where they do not or the allocator fails, 2 where the files are wrong."""
-    if bool(arguments.filename) == (arguments.cases is not None):
+    if arguments.cases is None:
+        return _run_cluster(arguments)
+    if arguments.filename or arguments.names:
         raise InvalidError("give objects with -f FILE, or --cases FILE", field="-f")
-    if arguments.cases is not None:
-        return _run_cases(arguments.cases)
-    return _run_files(arguments)
+    return _run_cases(arguments.cases)
 
 
-def _run_files(arguments: argparse.Namespace) -> int:
+def _run_cluster(arguments: argparse.Namespace) -> int:
+    from dray.allocation.explanation.refusal import with_request
     from dray.allocation.faults import AllocationError
-    from dray.allocation.policies import Policy, place
-    from dray.allocation.workloads import all_pending
 
-    situation = read_situation(arguments)
+    source = read_source(arguments)
+    situation = source.situation
     cluster = situation.cluster
-    workload = all_pending(cluster)
-    if not workload.pending:
-        raise InvalidError("no ResourceClaim without an allocation in the files", field="-f")
+    workload = _workload(arguments.names, source)
     nodes = (cluster.node(arguments.node),) if arguments.node else cluster.nodes
     if not nodes:
-        raise InvalidError("no nodes: give Node objects, slices with a nodeName, or --node N", field="-f")
+        raise InvalidError(
+            f"no nodes in {cluster.source}: give Node objects, slices with a nodeName, or --node N",
+            field="-f",
+        )
     try:
-        found = place(situation.allocator, nodes, workload.pending, Policy(arguments.policy))
+        with progress() as say:
+            say(f"placing {workload} on {len(nodes)} nodes")
+            found = _place(situation, workload, nodes, arguments.policy)
     except AllocationError as error:
-        return _failed(arguments, error)
+        return _failed(arguments, with_request(situation.allocator, nodes, workload.pending, error))
     if found is None:
         return _refused(arguments, situation, workload, nodes)
-    return _done(arguments, workload, found)
+    return _done(arguments, *found)
+
+
+def _workload(names: Sequence[str], source: Source) -> Workload:
+    from dray.allocation.workloads import all_pending, find_workload, together
+
+    cluster = source.situation.cluster
+    if not names:
+        found = all_pending(cluster, source.files)
+    else:
+        found = together(find_workload(cluster, name, source.namespace) for name in names)
+    if found.pending or (found.waits and found.resources):
+        return found
+    what = f"{found} has its devices already" if names else "no ResourceClaim without an allocation"
+    raise InvalidError(f"{what} in {cluster.source}", field="-f")
+
+
+def _place(
+    situation: Situation, workload: Workload, nodes: Sequence[Node], policy: str
+) -> tuple[Workload, Placement] | None:
+    """With the workload as the chosen node sees it. Pods keep off nodes that have too little of other resources."""
+    from dray.allocation.explanation.extended import use_of, variants
+    from dray.allocation.policies import Policy, place
+
+    cluster = situation.cluster
+    use = use_of(cluster.pods) if workload.pod is not None else {}
+    order = {node.metadata.name: number for number, node in enumerate(nodes)}
+    found = []
+    for variant, its_nodes in variants(workload, cluster, nodes, use):
+        open_nodes = [node for node in its_nodes if not variant.barred_from(node)]
+        placed = place(situation.allocator, open_nodes, variant.pending, Policy(policy))
+        if placed is not None:
+            found.append((variant, placed))
+    return max(found, key=lambda one: (one[1].rank, -order[one[1].node.metadata.name]), default=None)
 
 
 def _done(arguments: argparse.Namespace, workload: Workload, found: Placement) -> int:
@@ -87,8 +131,9 @@ def _done(arguments: argparse.Namespace, workload: Workload, found: Placement) -
     if arguments.output == "json":
         _print_json(node, [to_raw(result) for result in found.allocation.results])
     else:
-        print(painted(f"Fits on {node}", GREEN, colour=has_colour()) + "\n")
-        print("\n".join(_table(workload, found)))
+        print(painted(f"Fits on {node}", GREEN, colour=has_colour()))
+        if workload.pending:
+            print("\n" + "\n".join(_table(workload, found)))
     return exit_codes.DONE
 
 
@@ -105,10 +150,10 @@ def _table(workload: Workload, found: Placement) -> list[str]:
     return columns(rows)
 
 
-def _failed(arguments: argparse.Namespace, error: InvalidError) -> int:
+def _failed(arguments: argparse.Namespace, error: str) -> int:
     """The claims cannot be worked with on any node: an answer of the allocator, not a fault of the files."""
     if arguments.output == "json":
-        _print_json(arguments.node, error=str(error))
+        _print_json(arguments.node, error=error)
     else:
         print(f"dray: {error}", file=sys.stderr)
     return exit_codes.REFUSED
@@ -117,15 +162,18 @@ def _failed(arguments: argparse.Namespace, error: InvalidError) -> int:
 def _refused(
     arguments: argparse.Namespace, situation: Situation, workload: Workload, nodes: Sequence[Node]
 ) -> int:
-    from dray.allocation.explanation.explain import refuse
+    from dray.allocation.explanation.extended import explain_pod, use_of
     from dray.cli.refusal_view import reasons_document, reasons_lines
 
-    reasons: Reasons = refuse(situation, workload, nodes)
+    use = use_of(situation.cluster.pods) if workload.pod is not None else {}
+    with progress() as say:
+        say(f"explaining {workload} on {len(nodes)} nodes")
+        reasons = explain_pod(situation, workload, nodes, use).explanation.reasons
     profile, tier = situation.profile.name, str(situation.allocator.tier)
     if arguments.output == "json":
         _print_json(arguments.node, refusal=reasons_document(reasons, profile, tier))
     else:
-        where = f"on {arguments.node}" if arguments.node else f"on any of {len(nodes)} nodes"
+        where = f"on {arguments.node}" if arguments.node else f"on {any_of(len(nodes))}"
         head = painted(f"Does not fit {where}", RED, colour=has_colour())
         print(f"{head} (profile {profile}, {tier} allocator)\n")
         print("\n".join(reasons_lines(reasons, colour=has_colour())))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
+from dray.cli.manifests import GREEN, PLAIN, RED, YELLOW, has_colour, read_manifests, read_text, say_notes
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
     from dray.allocation.features import Features
     from dray.allocation.selector_trial import Outcome, Trial
+    from dray.api.resource.slice import ResourceSlice
 
-_GREEN, _RED, _YELLOW, _PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[0m"
-_COLOURS = {"yes": _GREEN, "no": _RED, "error": _YELLOW}
+_COLOURS = {"yes": GREEN, "no": RED, "error": YELLOW}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.allocation.selector_trial import try_selector
 
     features = _features(arguments.feature_gates)
-    slices = list(_slices(arguments.filename))
+    slices = _slices(arguments.filename)
     trial = try_selector(arguments.expression, slices, features)
     if arguments.output == "json":
         import json
@@ -69,8 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif trial.compile_error:
         print(f"dray: {trial.compile_error}", file=sys.stderr)
     else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(as_table(trial, has_slices=bool(arguments.filename), colour=colour))
+        print(as_table(trial, has_slices=bool(arguments.filename), colour=has_colour()))
     return _code(trial)
 
 
@@ -96,23 +94,12 @@ def _features(gates: str) -> Features:
     return Features.named(name for name, is_on in known.items() if is_on)
 
 
-def _slices(names: Iterable[str]) -> Iterator[Any]:
-    from dray.api.codec import load_documents
-    from dray.api.resource.slice import ResourceSlice
+def _slices(names: Iterable[str]) -> tuple[ResourceSlice, ...]:
+    from dray.allocation.cluster_dump import read_slices
 
-    for name in names:
-        for manifest in load_documents(_read(name), "<stdin>" if name == "-" else name):
-            if manifest.kind == "ResourceSlice":
-                yield manifest.view(ResourceSlice)
-
-
-def _read(name: str) -> bytes:
-    if name == "-":
-        return sys.stdin.buffer.read()
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise InvalidError(f"cannot read {name}: {error.strerror}", field=name) from None
+    slices, notes = read_slices(read_manifests(names))
+    say_notes(notes)
+    return slices
 
 
 def _run_cases(name: str) -> int:
@@ -121,7 +108,7 @@ def _run_cases(name: str) -> int:
 
     from dray.allocation.selector_cases import run_selector_case
 
-    for number, line in enumerate(_read(name).splitlines(), 1):
+    for number, line in enumerate(read_text(name).splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -188,5 +175,5 @@ def _row(outcome: Outcome) -> tuple[str, str, str]:
 def _line(row: tuple[str, str, str], widths: list[int], colour: bool) -> str:
     name, match, why = row[0].ljust(widths[0]), row[1].ljust(widths[1]), row[2]
     if colour and row[1] in _COLOURS:
-        match = f"{_COLOURS[row[1]]}{match}{_PLAIN}"
+        match = f"{_COLOURS[row[1]]}{match}{PLAIN}"
     return f"{name}   {match}   {why}".rstrip()

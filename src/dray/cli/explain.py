@@ -1,8 +1,9 @@
-"""`dray explain`: why claims, or pods with claims, do not fit; per node and request."""
+"""`dray explain`: why claims and pods do not fit or were not admitted; per node and request or resource."""
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
@@ -10,19 +11,23 @@ from dray.cli.manifests import (
     GREEN,
     RED,
     YELLOW,
-    add_file_arguments,
+    add_source_arguments,
+    any_of,
     has_colour,
     painted,
-    read_situation,
+    progress,
+    read_source,
+    some_of,
 )
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dray.allocation.explanation.explain import Explanation, Verdict
-    from dray.allocation.situation import Situation
+    from dray.allocation.explanation.explain import Difference, Explanation, Reasons, Verdict
+    from dray.allocation.explanation.extended import Explained
     from dray.allocation.workloads import Workload
+    from dray.cli.manifests import Source
 
 _MOST_NODES = 5
 
@@ -30,80 +35,118 @@ _MOST_NODES = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     parser.add_argument(
-        "name",
-        nargs="?",
-        metavar="CLAIM|pod/NAME",
-        help="only this claim or pod of the files (default: all that wait)",
+        "name", nargs="?", metavar="CLAIM|pod/NAME", help="only this claim or pod (default: all that wait)"
     )
-    parser.add_argument(
-        "-n", "--namespace", default="default", metavar="NS", help="where it is (default: default)"
-    )
-    add_file_arguments(parser)
+    add_source_arguments(parser)
     parser.add_argument(
         "-o", "--output", choices=["table", "json"], default="table", help="how to show it (default table)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 where there is an explanation, also of a refusal; 2 where the files are wrong."""
-    if not arguments.filename:
-        what = f"{arguments.name}: " if arguments.name else ""
-        raise InvalidError(
-            f"{what}live clusters are not read yet: give the objects with -f FILE, for example from "
-            "`kubectl get nodes,pods,resourceslices,deviceclasses,resourceclaims,resourceclaimtemplates -A -o yaml`",
-            field="-f",
-        )
-    situation = read_situation(arguments)
-    explanations = _explain(arguments, situation)
+    """0 where there is an explanation, also of a refusal; 1 where the name is not there; 2 where the files are wrong."""
+    source = read_source(arguments)
+    workloads = _workloads(arguments, source)
+    asked = [one for one in workloads if one.waits or arguments.name]
+    explained = _explain(arguments, source, asked)
+    left_out = [one for one in workloads if one.not_admitted and one not in asked]
     if arguments.output == "json":
         import json
 
-        print(json.dumps(as_document(situation, explanations), indent=2, ensure_ascii=False))
-    else:
-        colour = has_colour()
-        blocks = ["\n".join(as_lines(one, colour=colour)) for one in explanations]
-        print("\n\n".join(blocks) or "Nothing waits for devices in these files")
+        print(json.dumps(as_document(source, explained, left_out), indent=2, ensure_ascii=False))
+        return exit_codes.DONE
+    colour = has_colour()
+    blocks = ["\n".join(as_lines(one, colour=colour)) for one in explained]
+    print("\n\n".join(blocks) or f"Nothing waits for devices in {source.situation.cluster.source}")
+    if left_out:
+        print(f"\n{_not_admitted(left_out)}")
     return exit_codes.DONE
 
 
-def _explain(arguments: argparse.Namespace, situation: Situation) -> list[Explanation]:
-    from dray.allocation.explanation.explain import explain_workload
-    from dray.allocation.workloads import find_workload, workloads_of
+def _workloads(arguments: argparse.Namespace, source: Source) -> Sequence[Workload]:
+    from dray.allocation.workloads import asked_for, find_workload
 
-    cluster = situation.cluster
-    workloads: Sequence[Workload] = workloads_of(cluster)
+    cluster = source.situation.cluster
     if arguments.name:
-        workloads = [find_workload(tuple(workloads), arguments.name, arguments.namespace)]
-    else:
-        workloads = [one for one in workloads if one.pending or one.problem]
+        return [find_workload(cluster, arguments.name, source.namespace)]
+    return asked_for(cluster, source.files)
+
+
+def _explain(arguments: argparse.Namespace, source: Source, workloads: Sequence[Workload]) -> list[Explained]:
+    from dray.allocation.explanation.extended import explain_pod, use_of
+
+    situation = source.situation
+    cluster = situation.cluster
     if workloads and not cluster.nodes:
-        raise InvalidError("no nodes: give Node objects, or slices with a nodeName", field="-f")
+        raise InvalidError(
+            f"no nodes in {cluster.source}: give Node objects, or slices with a nodeName", field="-f"
+        )
     other = situation.other(arguments.feature_gates)
-    return [explain_workload(situation, one, cluster.nodes, other) for one in workloads]
+    use = use_of(cluster.pods) if workloads else {}
+    found = []
+    with progress() as say:
+        for number, one in enumerate(workloads, 1):
+            say(f"explaining {one} ({number} of {len(workloads)}) on {len(cluster.nodes)} nodes")
+            found.append(explain_pod(situation, one, cluster.nodes, use, other))
+    return found
 
 
-def as_lines(one: Explanation, *, colour: bool) -> list[str]:
+def _not_admitted(workloads: Sequence[Workload]) -> str:
+    names = [one.name for one in workloads[:_MOST_NODES]]
+    more = len(workloads) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    return f"Not admitted by their kubelets (`dray explain pod/NAME` says why): {listed}"
+
+
+def as_lines(found: Explained, *, colour: bool) -> list[str]:
     """A head line with the verdict, then the reasons of nodes that refuse."""
     from dray.cli.refusal_view import funnel_lines, reasons_lines
+    from dray.cli.resource_view import resource_lines
 
-    verdict = one.verdict
+    one = found.explanation
     lines = [f"{_head(one, colour=colour)} (profile {one.profile}, {one.tier} allocator)"]
-    if verdict.error:
-        lines.append(f"  {verdict.error}")
+    if said := one.verdict.error or one.workload.not_admitted:
+        lines.append(f"  {said}")
     if one.difference is not None:
-        other = one.difference
-        text = f"Note: profile {other.profile} decides otherwise: {_shown(other.verdict, one.tried)}"
-        lines.append(painted(text, YELLOW, colour=colour))
-    if verdict.fits_on and one.reasons.groups:
-        lines += ["", *funnel_lines(one.reasons.groups)]
-    elif one.reasons.groups:
-        lines += ["", *reasons_lines(one.reasons, colour=colour)]
+        lines.append(painted(_otherwise(one.difference, one.tried), YELLOW, colour=colour))
+    lines += resource_lines(found, colour=colour)
+    reasons = _without_told(found)
+    if one.verdict.fits_on and reasons.groups:
+        lines += ["", *funnel_lines(reasons.groups)]
+    elif reasons.groups:
+        lines += ["", *reasons_lines(reasons, colour=colour)]
     return lines
 
 
+def _otherwise(other: Difference, tried: int) -> str:
+    text = f"Note: profile {other.profile} decides otherwise: {_shown(other.verdict, tried)}"
+    if other.verdict.error:
+        text += f": {other.verdict.error}"
+    return f"{text} (because of {' or '.join(other.causes)})" if other.causes else text
+
+
+def _without_told(found: Explained) -> Reasons:
+    """The reasons without those that are in the table of resources already."""
+    from dray.cli.resource_view import told_in_table
+
+    told = told_in_table(found)
+    reasons = found.explanation.reasons
+    groups = tuple(
+        group
+        for group in reasons.groups
+        if group.refusal.requests or group.refusal.reason != told.get(group.nodes[0])
+    )
+    return replace(reasons, groups=groups)
+
+
 def _head(one: Explanation, *, colour: bool) -> str:
-    name = f"{one.workload.kind.capitalize()} {one.workload.name}"
-    if not one.workload.pending and not one.verdict.error:
+    workload = one.workload
+    name = f"{workload.kind.capitalize()} {workload.name}"
+    if workload.not_admitted:
+        return painted(f"{name} was not admitted by the kubelet of {workload.node_name}", RED, colour=colour)
+    if workload.is_leaving:
+        return painted(f"{name} is being deleted", YELLOW, colour=colour)
+    if not workload.waits and not one.verdict.error:
         return painted(f"{name} has its devices already", GREEN, colour=colour)
     paint = GREEN if one.verdict.fits_on else RED
     return painted(f"{name} {_shown(one.verdict, one.tried)}", paint, colour=colour)
@@ -111,28 +154,36 @@ def _head(one: Explanation, *, colour: bool) -> str:
 
 def _shown(verdict: Verdict, tried: int) -> str:
     if verdict.error:
-        return "cannot be decided on any node"
+        return f"cannot be decided on {'the one node' if tried == 1 else 'any node'}"
     if not verdict.fits_on:
-        return "does not fit on the one node" if tried == 1 else f"does not fit on any of {tried} nodes"
+        return f"does not fit on {any_of(tried)}"
     names = list(verdict.fits_on[:_MOST_NODES])
     more = len(verdict.fits_on) - len(names)
     listed = ", ".join(names) + (f" and {more} more" if more else "")
-    return f"fits on {len(verdict.fits_on)} of {tried} nodes: {listed}"
+    return f"fits on {some_of(len(verdict.fits_on), tried)}: {listed}"
 
 
-def as_document(situation: Situation, explanations: Sequence[Explanation]) -> dict[str, Any]:
+def as_document(
+    source: Source, explained: Sequence[Explained], left_out: Sequence[Workload] = ()
+) -> dict[str, Any]:
     """The same for programs. Keys stay; others may join."""
+    server = {"address": source.server, "version": source.version} if source.server else None
     return {
-        "profile": situation.profile.name,
-        "tier": str(situation.allocator.tier),
-        "workloads": [_document(one) for one in explanations],
+        "profile": source.situation.profile.name,
+        "tier": str(source.situation.allocator.tier),
+        "server": server,
+        "notes": list(source.notes),
+        "workloads": [_document(one) for one in explained],
+        "notAdmitted": [one.name for one in left_out],
     }
 
 
-def _document(one: Explanation) -> dict[str, Any]:
+def _document(found: Explained) -> dict[str, Any]:
     from dray.allocation.requests import claim_name
     from dray.cli.refusal_view import reasons_document
+    from dray.cli.resource_view import resource_documents
 
+    one = found.explanation
     difference = one.difference
     return {
         "kind": one.workload.kind,
@@ -142,11 +193,15 @@ def _document(one: Explanation) -> dict[str, Any]:
         "nodesTried": one.tried,
         "fitsOn": list(one.verdict.fits_on),
         "error": one.verdict.error or None,
+        "notAdmitted": one.workload.not_admitted or None,
         "refusal": reasons_document(one.reasons, one.profile, str(one.tier)) if one.reasons.groups else None,
+        "resources": resource_documents(found),
+        "resourceChanges": [{"node": node, "text": text} for node, text in found.ways],
         "differs": difference
         and {
             "profile": difference.profile,
             "fitsOn": list(difference.verdict.fits_on),
             "error": difference.verdict.error or None,
+            "causes": list(difference.causes),
         },
     }

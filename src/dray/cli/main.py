@@ -18,8 +18,8 @@ COMMANDS = {
     "agent": "The node agent: offers this machine's devices to its kubelet",
     "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
     "cel": "Try a device selector: errors, cost, and which devices it matches",
-    "allocate": "Run the allocator over manifests: which devices claims get, or why they get none",
-    "explain": "Why claims or pods with claims do not fit, node by node, and what would make them fit",
+    "allocate": "Run the allocator over manifests or a live cluster: which devices claims get, or why they get none",
+    "explain": "Why claims and pods do not fit or were not admitted, node by node, and what would make them fit",
     "simulate": "How many more of these claims fit, where, and what runs out first",
     "bench": "The benchmarks, with peers side by side",
 }

@@ -1,11 +1,13 @@
-"""What commands that work on files share: which flags they take, and how the files become a cluster."""
+"""What commands that decide on a cluster share: their flags, and how files or a server become that cluster."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from dray.allocation.cluster_dump import Cluster
     from dray.allocation.features import Features
+    from dray.allocation.profiles import Profile
     from dray.allocation.situation import Situation
     from dray.api.codec import Manifest
     from dray.api.field_errors import FieldError
@@ -22,8 +25,23 @@ if TYPE_CHECKING:
 GREEN, RED, YELLOW, BOLD, PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[1m", "\033[0m"
 
 
-def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """-f, --profile and --feature-gates."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The objects to decide on. `files` are those that lie over a live cluster: then only they are asked about.
+
+    `server` and `version` are empty without a server; `namespace` is where names are looked for.
+    """
+
+    situation: Situation
+    namespace: str
+    files: Cluster | None = None
+    server: str = ""
+    version: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """-f, --kubeconfig, --context, -n, --profile and --feature-gates."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -31,13 +49,28 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="FILE",
-        help="slices, classes, claims, pods, nodes and taint rules (YAML or JSON, - for stdin)",
+        help="slices, classes, claims, pods, nodes and taint rules (YAML or JSON, - for stdin); "
+        "without it the cluster of the kubeconfig is read, with it and --kubeconfig the files lie over that cluster",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="K",
+        help="the cluster to read (default: $KUBECONFIG, ~/.kube/config, or the pod's own); nothing is written to it",
+    )
+    parser.add_argument(
+        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
+    )
+    parser.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NS",
+        help="where names are looked for (default: the context's, or default)",
     )
     parser.add_argument(
         "--profile",
-        default="correct",
         metavar="P",
-        help="whose decisions: correct (default), k8s-1.36 or k8s-1.37",
+        help="whose decisions: correct, k8s-1.36 or k8s-1.37 (default: the server's version; for files correct)",
     )
     parser.add_argument(
         "--feature-gates",
@@ -57,31 +90,94 @@ def read_text(name: str) -> bytes:
         raise InvalidError(f"cannot read {name}: {error.strerror}", field=name) from None
 
 
-def read_situation(arguments: argparse.Namespace) -> Situation:
-    """The cluster in the files as the profile's scheduler sees it; faults name file, line and field."""
+def read_source(arguments: argparse.Namespace) -> Source:
+    """The cluster as the profile's scheduler sees it. Faults in files name file, line and field; notes go to stderr."""
     from dray.allocation.profiles import profile_named
     from dray.allocation.situation import Situation, features_for
 
-    profile = profile_named(arguments.profile)
-    features = features_for(profile, arguments.feature_gates)
-    return Situation.of(_cluster(arguments.filename, features), profile, features)
+    if arguments.filename and not (arguments.kubeconfig or arguments.context):
+        profile = profile_named(arguments.profile or "correct")
+        features = features_for(profile, arguments.feature_gates)
+        namespace = arguments.namespace or "default"
+        files = _cluster(arguments.filename, features, "default")
+        notes = (*files.notes, *_on_rules(files, profile, features))
+        say_notes(notes)
+        return Source(Situation.of(files, profile, features), namespace, notes=notes)
+    return _read_server(arguments)
 
 
-def _cluster(names: Iterable[str], features: Features) -> Cluster:
+def _on_rules(cluster: Cluster, profile: Profile, features: Features) -> Iterator[str]:
+    """Whether taint rules count, where that may surprise."""
+    number = len(cluster.taint_rules)
+    if cluster.taint_rules and not features.device_taint_rules:
+        yield (
+            f"DeviceTaintRules in {cluster.source} do not count ({number} found): DRADeviceTaintRules is off, as it is in Kubernetes 1.36; "
+            "--feature-gates DRADeviceTaintRules=true lets them count"
+        )
+
+
+def _read_server(arguments: argparse.Namespace) -> Source:
+    import asyncio
+
+    from dray.allocation.profiles import profile_named, profile_of_server
+    from dray.allocation.situation import Situation, features_for
+    from dray.cli.live_cluster import access_for, read_live
+
+    chosen = profile_named(arguments.profile) if arguments.profile else None
+    access = access_for(arguments.kubeconfig, arguments.context)
+    with progress() as say:
+        live = asyncio.run(read_live(access, arguments.namespace, say))
+    profile, guess = profile_of_server(live.version.major, live.version.minor)
+    notes = (*live.notes, *([guess] if guess and chosen is None else []))
+    profile = chosen or profile
+    has_rules = live.cluster.has_served_rules
+    features = features_for(profile, arguments.feature_gates, has_served_rules=has_rules)
+    files = _cluster(arguments.filename, features, live.namespace) if arguments.filename else None
+    cluster = live.cluster if files is None else live.cluster.under(files)
+    notes += (*cluster.notes, *_on_rules(cluster, profile, features))
+    say_notes(notes)
+    situation = Situation.of(cluster, profile, features)
+    return Source(situation, live.namespace, files, live.server, live.version.git_version, notes)
+
+
+def _cluster(names: Iterable[str], features: Features, namespace: str) -> Cluster:
     from dray.allocation.cluster_dump import read_cluster
     from dray.allocation.selector import check_selector
 
     def check(expression: str, path: FieldPath, stored: bool) -> list[FieldError]:
         return check_selector(expression, path, stored, features)
 
-    return read_cluster(_manifests(names), check)
+    return read_cluster(read_manifests(names), check, namespace)
 
 
-def _manifests(names: Iterable[str]) -> Iterator[Manifest]:
+def read_manifests(names: Iterable[str]) -> Iterator[Manifest]:
+    """The objects of all files, in order."""
     from dray.api.codec import load_documents
 
     for name in names:
         yield from load_documents(read_text(name), "<stdin>" if name == "-" else name)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """What does not count, and what was guessed, to stderr."""
+    for note in notes:
+        print(f"dray: note: {note}", file=sys.stderr)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """What is going on, as one line on stderr that goes away at the end; nothing where that is no terminal."""
+    shows = sys.stderr.isatty()
+
+    def say(text: str) -> None:
+        if shows:
+            print(f"\r\033[K{text}…", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield say
+    finally:
+        if shows:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def has_colour() -> bool:
@@ -101,6 +197,16 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 def painted(text: str, paint: str, *, colour: bool) -> str:
     """The text in a colour, where there are colours."""
     return f"{paint}{text}{PLAIN}" if colour else text
+
+
+def any_of(number: int) -> str:
+    """Where nothing fits."""
+    return "the one node" if number == 1 else f"any of {number} nodes"
+
+
+def some_of(number: int, every: int) -> str:
+    """Where something fits."""
+    return "the one node" if every == 1 and number == 1 else f"{number} of {every} nodes"
 
 
 def shown_nodes(names: Sequence[str]) -> str:

@@ -10,11 +10,12 @@ from dray.cli.manifests import BOLD, YELLOW, columns, painted, shown_nodes
 if TYPE_CHECKING:
     from dray.allocation.explanation.explain import NodeGroup, Reasons
     from dray.allocation.explanation.nearest import Miss
-    from dray.allocation.explanation.refusal import Check, Holder, RequestRefusal
+    from dray.allocation.explanation.refusal import Check, Holder, Refusal, RequestRefusal
     from dray.allocation.explanation.what_if import Change
     from dray.allocation.explanation.what_if_edits import Edit
 
 _MOST_HOLDERS = 8
+_MOST_LACKS = 3
 
 
 def reasons_lines(reasons: Reasons, *, colour: bool) -> list[str]:
@@ -22,13 +23,17 @@ def reasons_lines(reasons: Reasons, *, colour: bool) -> list[str]:
     lines = funnel_lines(reasons.groups)
     for title, more in (
         ("Nearest miss:", _miss_lines(reasons.misses)),
+        ("Taints:", _taint_lines(reasons.groups)),
         ("In use:", _holder_lines(reasons)),
         ("What would make it fit (each was tried):", _change_lines(reasons)),
     ):
         if more:
             lines += ["", painted(title, BOLD, colour=colour), *(f"  {line}" for line in more)]
-    if not reasons.changes and reasons.groups:
-        lines += ["", painted("No single change was found that makes it fit.", YELLOW, colour=colour)]
+    if not reasons.changes and any(group.refusal.requests for group in reasons.groups):
+        lines += [
+            "",
+            painted("No change of one thing or two was found that makes it fit.", YELLOW, colour=colour),
+        ]
     return lines
 
 
@@ -39,11 +44,41 @@ def funnel_lines(groups: Sequence[NodeGroup]) -> list[str]:
         where = shown_nodes(group.nodes)
         if group.refusal.reason:
             lines.append(f"{where}: {group.refusal.reason}")
-        elif group.refusal.requests and not any(one.is_short for one in group.refusal.requests):
-            lines.append(f"{where}: enough is left for each request alone, but not for all together")
+        elif text := _together(group.refusal):
+            lines += [f"{where}: {text}", *(f"  {line}" for line in group.refusal.obstacles)]
         for pool, why in sorted((group.refusal.unusable_pools or {}).items()):
             lines.append(f"{where}: pool {pool} cannot be used: {why}")
     return lines
+
+
+def _together(refusal: Refusal) -> str:
+    """What to say where devices are left for each request; "" where some request is short with all its alternatives."""
+    able: dict[tuple[str, str], bool] = {}
+    for one in refusal.requests:
+        key = (one.claim, one.request.partition("/")[0])
+        able[key] = able.get(key, False) or not one.is_short
+    if not able or not all(able.values()):
+        return ""
+    if len(able) > 1:
+        return "enough is left for each request alone, but not for all together"
+    why = "" if refusal.obstacles else ": constraints or counters that they share stand against it"
+    return f"enough devices are left one by one, but they do not go together{why}"
+
+
+def _taint_lines(groups: Sequence[NodeGroup]) -> list[str]:
+    """The same taint on several nodes is one line."""
+    kept: dict[tuple[str, str], int] = {}
+    for group in groups:
+        for one in group.refusal.requests:
+            for taint, count in one.taints.items():
+                key = (taint, f"request {one.request} of claim {one.claim}")
+                kept[key] = kept.get(key, 0) + count * len(group.nodes)
+    lines = [
+        f"{taint} keeps {count} {'device' if count == 1 else 'devices'} from {place}"
+        for (taint, place), count in kept.items()
+    ]
+    more = len(lines) - _MOST_HOLDERS
+    return lines[:_MOST_HOLDERS] + ([f"and {more} more (-o json has them all)"] if more > 0 else [])
 
 
 def _funnel(groups: Sequence[NodeGroup]) -> list[str]:
@@ -96,8 +131,10 @@ def _obstacles(miss: Miss) -> Iterable[str]:
             continue
         by = f": {'; '.join(map(str, miss.held_by))}" if check in ("in use", "capacity", "counters") else ""
         yield f"{check}{by if miss.held_by else ''}"
-    for lack in miss.lacks:
+    for lack in miss.lacks[:_MOST_LACKS]:
         yield f"short of {lack}"
+    if len(miss.lacks) > _MOST_LACKS:
+        yield f"and of {len(miss.lacks) - _MOST_LACKS} more (-o json has them all)"
 
 
 def _holder_lines(reasons: Reasons) -> list[str]:
@@ -137,6 +174,7 @@ def _group_document(group: NodeGroup) -> dict[str, Any]:
     return {
         "nodes": list(group.nodes),
         "reason": refusal.reason,
+        "obstacles": list(refusal.obstacles),
         "unusablePools": dict(sorted((refusal.unusable_pools or {}).items())),
         "requests": [
             {
@@ -179,7 +217,12 @@ def _miss_document(miss: Miss) -> dict[str, Any]:
         "taints": list(miss.taints),
         "heldBy": [_holder_document(holder) for holder in miss.held_by],
         "lacks": [
-            {"name": one.name, "left": one.left and str(one.left), "needed": one.needed and str(one.needed)}
+            {
+                "name": one.name,
+                "left": None if one.left is None else str(one.left),
+                "needed": None if one.needed is None else str(one.needed),
+                "why": one.why,
+            }
             for one in miss.lacks
         ],
         "error": miss.error,

@@ -9,32 +9,39 @@ from typing import TYPE_CHECKING, Any
 from dray.cli import exit_codes
 from dray.cli.manifests import (
     BOLD,
-    add_file_arguments,
+    add_source_arguments,
     columns,
     has_colour,
     painted,
-    read_situation,
+    read_source,
     shown_nodes,
+    some_of,
 )
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dray.allocation.faults import AllocationError
     from dray.allocation.simulate import NodeOutcome, Shortage, Simulation
     from dray.allocation.situation import Situation
     from dray.allocation.workloads import Workload
+    from dray.cli.manifests import Source
 
 _EVERY = 100
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    add_file_arguments(parser)
     parser.add_argument(
-        "--claims",
-        type=int,
-        required=True,
-        metavar="N",
-        help="how many more of the claims in the files to try",
+        "names",
+        nargs="*",
+        metavar="CLAIM|pod/NAME|template/NAME",
+        help="copies of these, each as one pod (default: all claims that wait, else one of each template)",
+    )
+    add_source_arguments(parser)
+    parser.add_argument(
+        "--claims", type=int, required=True, metavar="N", help="how many more of the claims to try"
     )
     parser.add_argument(
         "--policy",
@@ -49,19 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 where there is an answer, also where none fits; 1 where the allocator fails; 2 where the files are wrong."""
-    if not arguments.filename:
-        raise InvalidError("give the cluster's objects and a claim or template with -f FILE", field="-f")
     if arguments.claims < 1:
         raise InvalidError("--claims must be at least 1", field="--claims")
     from dray.allocation.faults import AllocationError
 
-    situation = read_situation(arguments)
-    workload = _workload(situation)
+    source = read_source(arguments)
+    situation = source.situation
+    workload = _workload(arguments.names, source)
     try:
         simulation = _simulate(arguments, situation, workload)
     except AllocationError as error:
-        print(f"dray: {error}", file=sys.stderr)
-        return exit_codes.REFUSED
+        return _failed(arguments, source, workload, error)
     if arguments.output == "json":
         import json
 
@@ -71,19 +76,41 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_codes.DONE
 
 
-def _workload(situation: Situation) -> Workload:
-    from dray.allocation.workloads import all_pending, from_templates
+def _failed(arguments: argparse.Namespace, source: Source, workload: Workload, error: AllocationError) -> int:
+    from dray.allocation.explanation.refusal import with_request
 
-    cluster = situation.cluster
-    workload = all_pending(cluster)
-    if not workload.pending:
-        workload = from_templates(cluster)
+    situation = source.situation
+    text = with_request(situation.allocator, situation.cluster.nodes, workload.pending, error)
+    if arguments.output == "json":
+        import json
+
+        head = _head(situation, arguments.policy, arguments.claims)
+        document = head | {"fits": 0, "nodes": [], "runsOutFirst": None, "error": text}
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        print(f"dray: {text}", file=sys.stderr)
+    return exit_codes.REFUSED
+
+
+def _workload(names: Sequence[str], source: Source) -> Workload:
+    from dray.allocation.workloads import all_pending, find_workload, from_templates, together
+
+    cluster = source.situation.cluster
+    if names:
+        workload = together(find_workload(cluster, name, source.namespace) for name in names)
+    else:
+        workload = all_pending(cluster, source.files)
+        if not workload.pending:
+            workload = from_templates(source.files or cluster)
     if not workload.pending:
         raise InvalidError(
-            "no ResourceClaim without an allocation and no ResourceClaimTemplate in the files", field="-f"
+            f"no ResourceClaim without an allocation and no ResourceClaimTemplate in {cluster.source}",
+            field="-f",
         )
     if not cluster.nodes:
-        raise InvalidError("no nodes: give Node objects, or slices with a nodeName", field="-f")
+        raise InvalidError(
+            f"no nodes in {cluster.source}: give Node objects, or slices with a nodeName", field="-f"
+        )
     return workload
 
 
@@ -109,7 +136,7 @@ def as_lines(simulation: Simulation, workload: Workload, *, colour: bool) -> lis
     fits, asked = simulation.fits, simulation.asked
     used = sum(one.fits > 0 for one in simulation.nodes)
     more = "all" if fits == asked else str(fits)
-    head = f"{more} of {asked} more fit, on {used} of {len(simulation.nodes)} nodes"
+    head = f"{more} of {asked} more fit, on {some_of(used, len(simulation.nodes))}"
     lines = [f"{painted(head, BOLD, colour=colour)} (each: claim {workload.name})", ""]
     groups: dict[tuple[int, str], list[NodeOutcome]] = {}
     for one in simulation.nodes:
@@ -128,16 +155,23 @@ def as_document(simulation: Simulation, situation: Situation, policy: str) -> di
     """The same for programs. Keys stay; others may join."""
     first = simulation.first
     return {
-        "profile": situation.profile.name,
-        "tier": str(situation.allocator.tier),
-        "policy": policy,
-        "asked": simulation.asked,
+        **_head(situation, policy, simulation.asked),
         "fits": simulation.fits,
         "nodes": [
             {"node": one.node, "fits": one.fits, "shortage": _shortage(one.shortage)}
             for one in simulation.nodes
         ],
         "runsOutFirst": first and {"node": first.node, **(_shortage(first.shortage) or {})},
+        "error": None,
+    }
+
+
+def _head(situation: Situation, policy: str, asked: int) -> dict[str, Any]:
+    return {
+        "profile": situation.profile.name,
+        "tier": str(situation.allocator.tier),
+        "policy": policy,
+        "asked": asked,
     }
 
 

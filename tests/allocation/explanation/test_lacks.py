@@ -33,7 +33,7 @@ def test_capacity_that_is_used_or_not_there() -> None:
     assert shown(asked, world, held=held) == [
         ["memory: 1Gi left, 2Gi needed"],
         ["memory: 1Gi left, 2Gi needed"],
-        ["memory: not in the amount asked for"],
+        ["memory: the device has no such capacity"],
         [],
     ]
 
@@ -59,3 +59,18 @@ def test_counters_that_others_draw_on() -> None:
 def test_amounts_do_not_count_while_their_gate_is_off() -> None:
     world = piece(device("a", capacity=memory("1Gi")))
     assert shown(claim(request()), world, gates="DRAConsumableCapacity=false") == [[]]
+
+
+def test_what_a_policy_allows() -> None:
+    def nic(**policy: object) -> Json:
+        rate = {"value": "10", "requestPolicy": {"default": "1", **policy}}
+        return device("d", allowMultipleAllocations=True, capacity={"rate": rate})
+
+    asked = claim(request(1, capacity={"requests": {"rate": "9"}}))
+    for policy, most in (
+        ({"validValues": ["1", "2", "4"]}, "4"),
+        ({"validRange": {"min": "1", "max": "7", "step": "2"}}, "7"),
+    ):
+        assert shown(asked, piece(nic(**policy))) == [[f"rate: its policy allows no more than {most}, not 9"]]
+    typo = claim(request(1, capacity={"requests": {"rat": "1"}}))
+    assert shown(typo, piece(nic())) == [["rat: the device has no such capacity, only rate"]]

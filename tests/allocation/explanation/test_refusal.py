@@ -60,7 +60,7 @@ def test_each_device_is_charged_to_the_first_check_that_removes_it() -> None:
     read, allocator, _ = typed(given)
     refusal = explain(allocator, read.node, read.claims)
     assert (refusal.node, refusal.tier, refusal.profile) == ("node-1", "experimental", "k8s-1.36")
-    assert refusal.unusable_pools == {"driver-a/pool-2": "not all of its slices are there"}
+    assert refusal.unusable_pools == {"driver-a/pool-2": "1 of 2 slices of generation 1 are there"}
     (one,) = refusal.requests
     assert (one.claim, one.request, one.wanted, one.left, one.is_short) == ("claim-0", "req-0", 2, 1, True)
     assert one.removed == {

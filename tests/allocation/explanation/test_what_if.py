@@ -67,7 +67,7 @@ def test_free_any_one_of_several() -> None:
 def test_free_several_but_no_more_than_needed() -> None:
     held = tuple(holding(name, f"d-{name}") for name in "abc")
     (free, *rest) = changes(claim(request(2)), piece(*devices("d-a", "d-b", "d-c")), held=held)
-    assert free == "free driver-a/pool-1/d-b (claim default/b), driver-a/pool-1/d-c (claim default/c)"
+    assert free == "free driver-a/pool-1/d-a (claim default/a), driver-a/pool-1/d-b (claim default/b)"
     assert rest == []
 
 
@@ -77,6 +77,76 @@ def test_tolerate_lower_relax() -> None:
         "tolerate the taint k=v:NoSchedule in request req-0 of claim default/claim-0",
         "ask for 1 device instead of 2 in request req-0 of claim default/claim-0",
         f"leave out `{SIZE} > 3` of the selector in request req-0 of claim default/claim-0",
+    ]
+
+
+def test_those_that_hold_most_go_first() -> None:
+    """One claim with four devices and one with two, not six of the twelve that hold one."""
+    names = [f"d-{number:02}" for number in range(18)]
+    singles = tuple(holding(f"a-{name}", name) for name in names[:12])
+    held = (*singles, holding("four", *names[12:16]), holding("two", *names[16:]))
+    (free, *_) = changes(claim(request(6)), piece(*devices(*names)), held=held)
+    assert "claim default/four" in free and "claim default/two" in free and "default/a-" not in free
+
+
+def test_of_nodes_that_are_alike_the_one_where_the_fewest_must_go() -> None:
+    worlds = [piece(*devices("x", "y"), name=name, pool=name, nodeName=name) for name in ("n-1", "n-2")]
+
+    def of(pool: str, made: Json) -> Json:
+        for one in made["status"]["allocation"]["devices"]["results"]:
+            one["pool"] = pool
+        return made
+
+    held = (of("n-1", holding("a", "x")), of("n-1", holding("b", "y")), of("n-2", holding("c", "x", "y")))
+    one = situation(slices(*worlds), claims(claim(request(2)), *held))
+    found = refuse(one, workloads_of(one.cluster)[0], one.cluster.nodes)
+    assert [group.nodes for group in found.groups] == [("n-2", "n-1")]
+    (change, *_) = found.changes
+    assert (change.node, change.edits[0].claim) == ("n-2", "default/c")
+
+
+def test_ask_for_what_the_policy_allows() -> None:
+    policy = {"default": "1G", "validRange": {"min": "1G", "max": "8G", "step": "1G"}}
+    nic = device(
+        "d", allowMultipleAllocations=True, capacity={"rate": {"value": "10G", "requestPolicy": policy}}
+    )
+    wanted = claim(request(1, capacity={"requests": {"rate": "9G"}}))
+    assert changes(wanted, piece(nic)) == [
+        "ask for no more than 8G of rate in request req-0 of claim default/claim-0"
+    ]
+
+
+def test_ask_for_a_part_where_all_would_be_taken() -> None:
+    """Without an amount a request takes the whole capacity; a name with the driver in it is told as well."""
+    nic = device("d", allowMultipleAllocations=True, capacity={"driver-a/rate": {"value": "10G"}})
+    held = holding("held", "d", shareID=HOLDS, consumedCapacity={"driver-a/rate": "3G"})
+    told = changes(claim(request(1)), piece(nic), held=(held,))
+    assert any("ask for no more than 7G of driver-a/rate" in one for one in told), told
+
+
+def test_the_fewest_claims_are_freed() -> None:
+    """Two that hold a device each, not one of them and two that share the third."""
+    cards = piece(
+        sized("whole-1", 8),
+        sized("whole-2", 8),
+        sized("whole-3", 8, consumesCounters=uses("2")),
+        sized("half-1", 1, consumesCounters=uses("1")),
+        sized("half-2", 1, consumesCounters=uses("1")),
+        of=2,
+    )
+    held = (holding("a", "whole-1"), holding("b", "whole-2"), holding("c", "half-1"), holding("d", "half-2"))
+    (free, *_) = changes(claim(request(2, f"{SIZE} == 8")), cards, counters(set_1={"mem": "2"}), held=held)
+    assert free == "free driver-a/pool-1/whole-1 (claim default/a), driver-a/pool-1/whole-2 (claim default/b)"
+
+
+def test_all_taints_at_once_where_one_is_not_enough() -> None:
+    taints = [{"key": key, "effect": "NoSchedule"} for key in "abc"]
+    assert changes(claim(request()), piece(device("d", taints=taints))) == [
+        "tolerate the taints a:NoSchedule, b:NoSchedule, c:NoSchedule in request req-0 of claim default/claim-0"
+    ]
+    pair = piece(device("d", taints=taints[:1]), device("e", taints=taints[1:]))
+    assert changes(claim(request()), pair) == [
+        "tolerate the taint a:NoSchedule in request req-0 of claim default/claim-0"
     ]
 
 

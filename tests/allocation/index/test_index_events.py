@@ -14,7 +14,7 @@ from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Features, Tier
 from dray.allocation.index.index import Index
 from dray.allocation.profiles import PROFILES
-from dray.allocation.selector import CompiledSelectors
+from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState
 from dray.api.core.node import Node
 from dray.api.meta import ObjectMeta
@@ -135,7 +135,7 @@ class World:
             allocated=state,
             classes=self.classes.values(),
             slices=self.slices.values(),
-            selectors=CompiledSelectors(features),
+            selectors=CompiledSelectors(features_for_selectors(features, self.options.profile)),
         )
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.kubevirt.types import Configuration
 from dray.processes.agent_config.additions import Additions
-from dray.processes.agent_config.reading import read_view, report, steps_to, unknown_fields
+from dray.processes.agent_config.reading import read_view, report, steps_to
 
 
 def test_a_view_without_what_is_mistyped() -> None:
@@ -43,18 +43,6 @@ def test_steps() -> None:
     assert steps_to(document, "a[1].x") == ["a"]
     assert steps_to(document, "nothing.here") == []
     assert steps_to(5, "a") == []
-
-
-def test_unknown_fields_at_any_depth() -> None:
-    sim = {"anything": 1, "devices": [{"preStart": {"when": 1}, "attributes": {"any": 1}}, {"preStart": 5}]}
-    raw = {"sim": sim, "generic": [{"nam": 1}, 5], "select": {"x": 1}, "xyz": 1}
-    assert [fault.field for fault in unknown_fields(raw, Additions, Path("dray"))] == [
-        "dray.xyz",
-        "dray.generic[0].nam",
-        "dray.sim.anything",
-        "dray.sim.devices[0].preStart.when",
-    ]
-    assert unknown_fields([], Additions, Path()) == []
 
 
 def test_a_report_of_a_document_without_lines() -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dray.allocation.explanation.difference import find_causes
 from dray.allocation.explanation.nearest import Miss, NearestMisses
-from dray.allocation.explanation.refusal import Explainer, Refusal, RequestRefusal, holders_of
+from dray.allocation.explanation.refusal import (
+    Explainer,
+    Refusal,
+    RequestRefusal,
+    holders_of,
+    with_request,
+)
 from dray.allocation.explanation.what_if import Change, WhatIf
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
@@ -21,7 +29,8 @@ _MOST_GROUPS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that refuse for the same reasons. The refusal is the first one's, with the holders of all."""
+    """Nodes that refuse for the same reasons, first that where the fewest claims must go. The refusal is its own,
+    with the holders of all."""
 
     nodes: tuple[str, ...]
     refusal: Refusal
@@ -46,10 +55,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Another profile decides otherwise."""
+    """Another profile decides otherwise. `causes` are switches and features of which each alone makes the difference."""
 
     profile: str
     verdict: Verdict
+    causes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +91,16 @@ def explain_workload(
     if other is not None and not workload.problem:
         verdict = _ask(other, workload, nodes).verdict
         if (verdict.fits_on, bool(verdict.error)) != (asked.verdict.fits_on, bool(asked.verdict.error)):
-            explanation = replace(explanation, difference=Difference(other.profile.name, verdict))
+            where = _differing(asked.verdict, verdict, nodes)
+            causes = find_causes(situation, other, workload, where) if where is not None else ()
+            explanation = replace(explanation, difference=Difference(other.profile.name, verdict, causes))
     return explanation
+
+
+def _differing(one: Verdict, other: Verdict, nodes: Sequence[Node]) -> Node | None:
+    """The first node on which they disagree."""
+    names = set(one.fits_on) ^ set(other.fits_on)
+    return next((node for node in nodes if not names or node.metadata.name in names), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +125,9 @@ def _ask(situation: Situation, workload: Workload, nodes: Sequence[Node]) -> _As
             except NodeAllocationError as error:
                 reason = str(error)
             except AllocationError as error:
-                return _Asked(Verdict(error=str(error)))
+                return _Asked(
+                    Verdict(error=with_request(situation.allocator, (node,), workload.pending, error))
+                )
         refusing.append((node, reason))
     return _Asked(Verdict(tuple(fits_on)), tuple(refusing))
 
@@ -148,7 +168,8 @@ def group_refusals(
         if reason and not refusal.reason:
             refusal = replace(refusal, reason=reason)
         groups.setdefault(_likeness(refusal), []).append(refusal)
-    ordered = sorted(groups.values(), key=lambda group: (_shortage(group[0]), group[0].node))
+    easiest_first = (sorted(group, key=_to_free) for group in groups.values())
+    ordered = sorted(easiest_first, key=lambda group: (_shortage(group[0]), group[0].node))
     return tuple(NodeGroup(tuple(one.node for one in group), _merged(group)) for group in ordered)
 
 
@@ -162,7 +183,7 @@ def _likeness(refusal: Refusal) -> Hashable:
         )
         for one in refusal.requests
     )
-    return requests, refusal.reason, tuple((refusal.unusable_pools or {}).values())
+    return requests, refusal.reason, refusal.obstacles, tuple((refusal.unusable_pools or {}).values())
 
 
 def _shortage(refusal: Refusal) -> tuple[int, int, int]:
@@ -183,6 +204,20 @@ def _reached(one: RequestRefusal) -> int:
     """Devices of the right kind, be they free or not."""
     early = ("node", "pool", "feature", "class", "selector", "selector error")
     return one.left + sum(count for check, count in one.removed.items() if check not in early)
+
+
+def _to_free(refusal: Refusal) -> tuple[int, int]:
+    """About how many claims must give devices back, and how many hold any: changes are looked for where these are few."""
+    fewest, every = 0, set[str]()
+    for one in refusal.requests:
+        held = Counter(holder.claim for holder in one.held_by)
+        missing, number = _needed(one) - one.left, 0
+        for _, count in held.most_common():
+            if missing <= 0:
+                break
+            missing, number = missing - count, number + 1
+        fewest, every = max(fewest, number), every | held.keys()
+    return fewest, len(every)
 
 
 def _merged(group: Sequence[Refusal]) -> Refusal:

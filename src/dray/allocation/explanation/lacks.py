@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dray.allocation.candidates import Candidate, CounterKey, counters_of
+from dray.allocation.candidates import Candidate
 from dray.allocation.capacity import CapacityCheck
+from dray.allocation.counters import counters_left
 from dray.allocation.faults import AllocationError
-from dray.allocation.pools import Pool
 from dray.allocation.requests import Request
-from dray.allocation.state import DeviceID, Rules
+from dray.allocation.state import Rules
 from dray.api.quantity import Format, Quantity
 
 
@@ -21,10 +21,11 @@ class Lack:
     name: str
     left: Quantity | None
     needed: Quantity | None
+    why: str = ""
 
     def __str__(self) -> str:
         if self.needed is None:
-            return f"{self.name}: not in the amount asked for"
+            return f"{self.name}: {self.why or 'not in the amount asked for'}"
         return f"{self.name}: {self.left} left, {self.needed} needed"
 
 
@@ -38,12 +39,18 @@ def lacks(rules: Rules, request: Request, candidate: Candidate) -> Iterator[Lack
 
 def _capacity(rules: Rules, request: Request, candidate: Candidate) -> Iterator[Lack]:
     wanted, device = request.wish.capacity, candidate.device
+    check = CapacityCheck(rules.profile)
     try:
-        amounts = CapacityCheck(rules.profile).amounts(wanted, candidate.id.driver, device)
-    except AllocationError:
-        amounts = None
-    if amounts is None:
-        yield from (Lack(name, None, None) for name in sorted(wanted.requests if wanted is not None else ()))
+        amounts = check.amounts(wanted, candidate.id.driver, device)
+        if amounts is None:
+            for name, why in check.not_had(wanted, candidate.id.driver, device):
+                yield Lack(name, None, None, why)
+            return
+    except AllocationError as error:
+        yield from (
+            Lack(name, None, None, str(error))
+            for name in sorted(wanted.requests if wanted is not None else ())
+        )
         return
     used = rules.allocated.capacity.get(candidate.id, {})
     for name, needed in sorted(amounts.items()):
@@ -54,20 +61,8 @@ def _capacity(rules: Rules, request: Request, candidate: Candidate) -> Iterator[
             yield Lack(name, left, needed)
 
 
-def counters_left(rules: Rules, pool: Pool) -> dict[CounterKey, int]:
-    """What devices in use leave of a pool's counters, in billionths."""
-    left = dict(pool.counters)
-    for one in (*pool.slices, *pool.elsewhere):
-        for device in one.spec.devices or ():
-            identity = DeviceID(pool.id.driver, pool.id.pool, device.name)
-            if identity in rules.allocated.devices or identity in rules.shared:
-                for key, amount in counters_of(device):
-                    left[key] = left.get(key, 0) - amount
-    return left
-
-
 def _counters(rules: Rules, candidate: Candidate) -> Iterator[Lack]:
-    left = counters_left(rules, candidate.pool)
+    left = counters_left(candidate.pool, rules)
     forms = {
         (one.counter_set, name): counter.value.form
         for one in candidate.device.consumes_counters

@@ -90,7 +90,8 @@ class NearestMisses:
 
     def find(self, node: Node, claims: Sequence[ResourceClaim], refusal: Refusal) -> tuple[Miss, ...]:
         """For each request that is short (for all where none is): the closest device that a selector removes, and the
-        closest that something else does; the closest of all first."""
+        closest that something else does; the closest of all first. Where none is short, devices of another class do
+        not count: there are enough of the right one."""
         try:
             call = Call(self._allocator, node, claims)
         except (AllocationError, NodeAllocationError):
@@ -101,6 +102,8 @@ class NearestMisses:
             for request in (one for alternatives in planned.requests for one in alternatives):
                 if not short or (request.claim_name, request.full_name) in short:
                     found.extend(self._closest(call, node, request))
+        if not short:
+            found = [miss for miss in found if Check.CLASS not in miss.checks]
         return tuple(sorted(found, key=lambda miss: miss.distance))
 
     def _closest(self, call: Call, node: Node, request: Request) -> Iterable[Miss]:

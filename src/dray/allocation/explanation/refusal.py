@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dray.allocation.allocator import Allocator, Call
-from dray.allocation.candidates import Candidate, counters_of
+from dray.allocation.candidates import Candidate, Candidates, counters_of
 from dray.allocation.explanation.lacks import lacks
+from dray.allocation.explanation.together import obstacles
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
-from dray.allocation.requests import Request, claim_name
+from dray.allocation.pools import Pool, gather_pools
+from dray.allocation.requests import Planner, Request, claim_name
 from dray.allocation.state import DeviceID
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
@@ -104,7 +106,8 @@ class RequestRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node cannot serve the claims. `reason` is set where there is one before any device is looked at."""
+    """Why a node cannot serve the claims. `reason` is set where there is one before any device is looked at;
+    `obstacles` say what keeps devices from going together where no request is short, as far as that is sure."""
 
     node: str
     tier: Tier
@@ -112,6 +115,7 @@ class Refusal:
     requests: tuple[RequestRefusal, ...] = ()
     unusable_pools: Mapping[str, str] | None = None
     reason: str = ""
+    obstacles: tuple[str, ...] = ()
 
 
 def explain(
@@ -138,18 +142,25 @@ class Explainer:
         except (AllocationError, NodeAllocationError) as error:
             return Refusal(name, allocator.tier, profile, reason=str(error))
         outside = self._outside(call)
+        left: dict[int, list[Candidate]] = {}
         requests = tuple(
-            self._request(call, request, outside)
+            self._request(call, request, outside, left.setdefault(request.ordinal, []))
             for planned in call.plan
             for alternatives in planned.requests
             for request in alternatives
         )
         unusable = {
-            str(pool.id): pool.invalid or "not all of its slices are there"
-            for pool in call.pools
-            if not pool.is_usable
+            str(pool.id): pool.invalid or self._missing(pool) for pool in call.pools if not pool.is_usable
         }
-        return Refusal(name, allocator.tier, profile, requests, unusable)
+        together = obstacles(call, allocator.rules, left)
+        return Refusal(name, allocator.tier, profile, requests, unusable, obstacles=together)
+
+    def _missing(self, pool: Pool) -> str:
+        newest = pool.seen[0].spec.pool
+        there = sum(
+            one.spec.pool.generation == newest.generation for one in self._allocator.slices.by_pool[pool.id]
+        )
+        return f"{there} of {newest.resource_slice_count} slices of generation {newest.generation} are there"
 
     def _outside(self, call: Call) -> Counter[Check]:
         """The devices that are no candidates at all: of other nodes, or of pools that cannot be used."""
@@ -159,13 +170,16 @@ class Explainer:
         elsewhere = max(self._every - unusable - len(call.candidates.devices), 0)
         return Counter({Check.NODE: elsewhere, Check.POOL: unusable})
 
-    def _request(self, call: Call, request: Request, outside: Counter[Check]) -> RequestRefusal:
-        removed, taints, left = Counter(outside), Counter[str](), 0
+    def _request(
+        self, call: Call, request: Request, outside: Counter[Check], left: list[Candidate]
+    ) -> RequestRefusal:
+        """`left` is filled with the devices that no check removes."""
+        removed, taints = Counter(outside), Counter[str]()
         held, lacking = set[Holder](), Counter[str]()
         for candidate in call.candidates.devices:
             check = first_check(call, request, candidate)
             if check is None:
-                left += 1
+                left.append(candidate)
                 continue
             removed[check] += 1
             if check is Check.TAINT:
@@ -179,9 +193,9 @@ class Explainer:
             request.full_name,
             request.count,
             request.every is not None,
-            removed.total() + left,
+            removed.total() + len(left),
             {check: removed[check] for check in Check if removed[check]},
-            left,
+            len(left),
             dict(sorted(taints.items())),
             tuple(sorted(held)),
             dict(sorted(lacking.items())),
@@ -199,6 +213,35 @@ class Explainer:
                 held = self._holders.get(DeviceID(pool.id.driver, pool.id.pool, device.name))
                 if held and not needed.isdisjoint(key for key, _ in counters_of(device)):
                     yield from held
+
+
+def with_request(
+    allocator: Allocator, nodes: Iterable[Node], claims: Sequence[ResourceClaim], error: AllocationError
+) -> str:
+    """What the allocator raised, with the request whose selectors, or its class's, raise just that on some device."""
+    rules = allocator.rules
+    planner = Planner(rules.features, rules.tier, allocator.classes, lambda _: ())
+    try:
+        plan = [planner.plan(number, claim) for number, claim in enumerate(claims)]
+        requests = [one for planned in plan for many in planned.requests for one in many]
+        for node in nodes:
+            pools = gather_pools(allocator.slices, node, rules.features, rules.tier, rules.profile)
+            candidates = allocator.candidates(pools, node)
+            for request in requests:
+                if any(_raises(candidates, request, one, str(error)) for one in candidates.devices):
+                    text = str(error).removeprefix(f"claim {request.claim_name}: ")
+                    return f"claim {request.claim_name}, request {request.full_name}: {text}"
+    except (AllocationError, NodeAllocationError):
+        pass
+    return str(error)
+
+
+def _raises(candidates: Candidates, request: Request, candidate: Candidate, text: str) -> bool:
+    try:
+        candidates.rejected_by(request, candidate)
+    except AllocationError as error:
+        return str(error) == text
+    return False
 
 
 def _count_devices(allocator: Allocator) -> int:

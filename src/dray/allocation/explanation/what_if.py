@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import chain, combinations, islice
 from typing import Final
 
 from dray.allocation.allocator import Allocator
@@ -20,6 +20,7 @@ from dray.allocation.explanation.what_if_edits import (
     lower,
     relax,
     tolerate,
+    tolerate_all,
     unconstrain,
 )
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
@@ -80,6 +81,14 @@ class WhatIf:
             *unconstrain(claims),
         ]
         found += [Change(name, (edit,)) for edit in others if self._fits(node, claims, (edit,))]
+        alone = {
+            (one.claim, one.request) for change in found for one in change.edits if one.kind is Kind.TOLERATE
+        }
+        found += [
+            Change(name, (edit,))
+            for edit in tolerate_all(refusal, misses)
+            if (edit.claim, edit.request) not in alone and self._fits(node, claims, (edit,))
+        ]
         found += [Change(name, (edit,)) for edit in self._lower_counts(node, claims, refusal)]
         if not found:
             pairs = combinations([*frees, *others], 2)
@@ -106,14 +115,21 @@ class WhatIf:
         return False
 
     def _free_several(self, node: Node, claims: Claims, frees: Sequence[Edit]) -> Edit | None:
-        """All holders, less those that need not go."""
+        """The fewest holders that must go: pairs and triples are tried, more are found by keeping whom one can.
+
+        Those that hold most come first, for then fewer must go.
+        """
         if len(frees) < 2 or not self._fits(node, claims, frees):
             return None
-        kept = list(frees)
-        for edit in frees:
-            without = [one for one in kept if one is not edit]
-            if self._fits(node, claims, without):
-                kept = without
+        ranked = sorted(frees, key=lambda edit: -len(edit.holders))
+        few = islice(chain(combinations(ranked, 2), combinations(ranked, 3)), _MOST_PAIRS)
+        kept = next((list(some) for some in few if self._fits(node, claims, some)), None)
+        if kept is None:
+            kept = ranked
+            for edit in reversed(ranked):
+                without = [one for one in kept if one is not edit]
+                if self._fits(node, claims, without):
+                    kept = without
         return free([one.claim for one in kept], [holder for one in kept for holder in one.holders])
 
     def _lower_counts(self, node: Node, claims: Claims, refusal: Refusal) -> Iterator[Edit]:

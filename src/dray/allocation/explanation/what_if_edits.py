@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dray.allocation.capacity import largest
 from dray.allocation.explanation.nearest import Miss, without_part
 from dray.allocation.explanation.refusal import Check, Holder, Refusal, RequestRefusal
 from dray.allocation.requests import claim_name
@@ -62,28 +63,47 @@ def free(claims: Sequence[str], holders: Iterable[Holder]) -> Edit:
 
 def tolerate(refusal: Refusal, misses: Sequence[Miss]) -> Iterator[Edit]:
     """A toleration for each taint in the way."""
-    seen = set[tuple[str, str, str]]()
+    for one, texts in _taints(refusal, misses):
+        yield from (_toleration_edit(one, (text,)) for text in texts)
+
+
+def tolerate_all(refusal: Refusal, misses: Sequence[Miss]) -> Iterator[Edit]:
+    """For each request that meets several taints, all tolerations at once."""
+    for one, texts in _taints(refusal, misses):
+        if len(texts) > 1:
+            yield _toleration_edit(one, texts)
+
+
+def _taints(
+    refusal: Refusal, misses: Sequence[Miss]
+) -> Iterator[tuple[RequestRefusal | Miss, tuple[str, ...]]]:
+    """The requests that meet taints, each with all of them, once."""
+    found: dict[tuple[str, str], tuple[RequestRefusal | Miss, dict[str, None]]] = {}
     both: Sequence[RequestRefusal | Miss] = (*refusal.requests, *misses)
     for one in both:
-        for text in one.taints:
-            if (one.claim, one.request, text) in seen:
-                continue
-            seen.add((one.claim, one.request, text))
-            key_value, _, effect = text.rpartition(":")
-            key, equals, value = key_value.partition("=")
-            operator = "Equal" if equals else "Exists"
-            toleration = DeviceToleration(key=key, operator=operator, value=value, effect=effect)
-            yield Edit(
-                Kind.TOLERATE,
-                f"tolerate the taint {text} in {_place(one)}",
-                one.claim,
-                one.request,
-                apply=_wish_edit(one, partial(_tolerating, toleration)),
-            )
+        found.setdefault((one.claim, one.request), (one, {}))[1].update(dict.fromkeys(one.taints))
+    return ((one, tuple(texts)) for one, texts in found.values() if texts)
 
 
-def _tolerating(toleration: DeviceToleration, wish: Wish) -> Wish:
-    return msgspec.structs.replace(wish, tolerations=(*wish.tolerations, toleration))
+def _toleration_edit(one: RequestRefusal | Miss, texts: tuple[str, ...]) -> Edit:
+    what = f"taint {texts[0]}" if len(texts) == 1 else f"taints {', '.join(texts)}"
+    return Edit(
+        Kind.TOLERATE,
+        f"tolerate the {what} in {_place(one)}",
+        one.claim,
+        one.request,
+        apply=_wish_edit(one, partial(_tolerating, tuple(map(_toleration, texts)))),
+    )
+
+
+def _toleration(text: str) -> DeviceToleration:
+    key_value, _, effect = text.rpartition(":")
+    key, equals, value = key_value.partition("=")
+    return DeviceToleration(key=key, operator="Equal" if equals else "Exists", value=value, effect=effect)
+
+
+def _tolerating(more: tuple[DeviceToleration, ...], wish: Wish) -> Wish:
+    return msgspec.structs.replace(wish, tolerations=(*wish.tolerations, *more))
 
 
 def lower(one: RequestRefusal, count: int) -> Edit:
@@ -136,31 +156,34 @@ def relax(misses: Sequence[Miss]) -> Iterator[Edit]:
 
 
 def less_capacity(misses: Sequence[Miss], allocated: AllocatedState) -> Iterator[Edit]:
-    """Ask for what is left on a device that lacks nothing but capacity."""
+    """Ask for what is left on a device that lacks nothing but capacity, as far as its policy allows that."""
     for miss in misses:
         if miss.checks != (Check.CAPACITY,):
             continue
         used = allocated.capacity.get(miss.candidate.id, {})
-        left = {
-            name: capacity.value - used[name] if name in used else capacity.value
-            for name, capacity in miss.candidate.device.capacity.items()
-        }
-        driver = miss.candidate.id.driver
-        left |= {f"{driver}/{name}": amount for name, amount in left.items() if "/" not in name}
-        shown = ", ".join(f"{amount} of {name}" for name, amount in sorted(left.items()) if "/" not in name)
+        short = {lack.name for lack in miss.lacks}
+        most: dict[str, Quantity] = {}
+        for name, capacity in sorted(miss.candidate.device.capacity.items()):
+            left = capacity.value - used[name] if name in used else capacity.value
+            bare = name.removeprefix(f"{miss.candidate.id.driver}/")
+            asked = short & {name, bare, f"{miss.candidate.id.driver}/{name}"}
+            if asked and (found := largest(capacity, left)) is not None:
+                most |= dict.fromkeys(asked, found)
+        if not most:
+            continue
+        shown = ", ".join(f"{amount} of {name}" for name, amount in sorted(most.items()))
         yield Edit(
             Kind.CAPACITY,
             f"ask for no more than {shown} in {_place(miss)}",
             miss.claim,
             miss.request,
-            apply=_wish_edit(miss, partial(_within, left)),
+            apply=_wish_edit(miss, partial(_within, most)),
         )
 
 
-def _within(left: dict[str, Quantity], wish: Wish) -> Wish:
+def _within(most: dict[str, Quantity], wish: Wish) -> Wish:
     asked = wish.capacity.requests if wish.capacity is not None else {}
-    lowered = {name: min(amount, left.get(name, amount)) for name, amount in asked.items()}
-    return msgspec.structs.replace(wish, capacity=CapacityRequirements(requests=lowered))
+    return msgspec.structs.replace(wish, capacity=CapacityRequirements(requests={**asked, **most}))
 
 
 def unconstrain(claims: Claims) -> Iterator[Edit]:

@@ -149,7 +149,7 @@ class Attempt:
             one = view.devices[slot]
             if one.is_shareable:
                 return None
-            if not one.consumes or counters.take(one):
+            if not one.device.consumes_counters or counters.take(one):
                 return True
         return False
 

@@ -20,8 +20,8 @@ from dray.allocation.pools import (
     Pool,
     PoolID,
     Slices,
-    _has_binding_conditions,
     gather_pools,
+    has_binding_conditions,
     pool_of,
 )
 from dray.allocation.profiles import Profile
@@ -89,7 +89,7 @@ class Fleet:
         pools = tuple(sorted(pools, key=lambda pool: pool.id))
         if self._rules[1] is Tier.STABLE:
             return pools
-        return tuple(sorted(pools, key=_has_binding_conditions))
+        return tuple(sorted(pools, key=has_binding_conditions))
 
     def _open_pools(self, node: Node) -> tuple[Pool, ...]:
         if self._reads is None:

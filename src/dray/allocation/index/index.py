@@ -23,7 +23,7 @@ from dray.allocation.index.matches import Matchers
 from dray.allocation.index.view import NodeView
 from dray.allocation.pools import PoolID
 from dray.allocation.results import NewShareID
-from dray.allocation.selector import CompiledSelectors
+from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState, DeviceID, Rules
 from dray.api.codec import encode
 from dray.api.core.node import Node
@@ -55,8 +55,8 @@ class Index:
         self._fleet = Fleet(features, tier, profile)
         self._holds = Holds(before or AllocatedState(), consumable_capacity=features.consumable_capacity)
         self.rules = Rules(features, tier, profile, self._holds.state, self._holds.shared)
-        self.selectors = CompiledSelectors(features)
-        self._columns = Columns(features)
+        known = features_for_selectors(features, profile)
+        self.selectors, self._columns = CompiledSelectors(known), Columns(known)
         self.matchers = Matchers(self.selectors)
         self.classes: dict[str, DeviceClass] = {}
         self._views: dict[str, NodeView] = {}

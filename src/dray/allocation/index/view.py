@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from dray.allocation.candidates import Candidate, CounterKey, DeviceList, devices_of
 from dray.allocation.capacity import Amounts
 from dray.allocation.constraints import Constraint
-from dray.allocation.counters import Counters, _PoolCounters
+from dray.allocation.counters import Counters, PoolCounters
 from dray.allocation.faults import AllocationError
 from dray.allocation.index.columns import Columns, Group, bits_of
 from dray.allocation.index.matches import Matcher, Matchers
@@ -79,7 +79,7 @@ class NodeView:
             self.in_use = bits_of([one in allocated.devices for one in identities])
         if not allocated.capacity.keys().isdisjoint(identities):
             self.holding = bits_of([one in allocated.capacity for one in identities])
-        self.consuming = bits_of([one.consumes != () for one in found])
+        self.consuming = bits_of([bool(one.device.consumes_counters) for one in found])
         self._tainted = bits_of([one.device.taints != () for one in found])
         self._for_some_nodes = bits_of([one.spec.per_device_node_selection is True for one in found])
 
@@ -142,7 +142,7 @@ class NodeView:
         """What is left of the pool's counters: a running sum."""
         sums = self._counters.get(pool.id)
         if sums is None:
-            known = [one for one in self.devices if one.consumes and one.pool is pool]
+            known = [one for one in self.devices if one.device.consumes_counters and one.pool is pool]
             sums = self._counters[pool.id] = RunningSums(pool, known, self.rules)
         return sums.left
 
@@ -202,10 +202,10 @@ class NodeCounters(Counters):
         super().__init__(view.rules)
         self._view = view
 
-    def _pool(self, pool: Pool) -> _PoolCounters:
+    def _pool(self, pool: Pool) -> PoolCounters:
         known = self._pools.get(pool.id)
         if known is None:
-            known = self._pools[pool.id] = _PoolCounters(dict(self._view.left(pool)))
+            known = self._pools[pool.id] = PoolCounters(dict(self._view.left(pool)))
         return known
 
 

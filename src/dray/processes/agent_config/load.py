@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dray.api.codec import load_values
+from dray.api.codec.unknown_fields import unknown_field, unknown_fields
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.kubevirt.gates import DISABLE_MDEV
 from dray.api.kubevirt.types import (
@@ -22,12 +23,13 @@ from dray.api.kubevirt.validation import validate_configuration
 from dray.errors import InvalidError
 from dray.processes.agent_config.additions import Additions, Role, validate_additions
 from dray.processes.agent_config.conflicts import find_conflicts
-from dray.processes.agent_config.reading import read_view, report, unknown_field, unknown_fields
+from dray.processes.agent_config.reading import read_view, report
 
 if TYPE_CHECKING:
     from dray.api.codec.yaml_reader import Document
 
 ADDITIONS: Final = "dray"
+_NO_SUCH: Final = "KubeVirt's configuration has none of this name"
 _OBJECT_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status", ADDITIONS)
 _FILE_FIELDS: Final = (*sorted(CONFIGURATION_FIELDS), ADDITIONS)
 
@@ -90,7 +92,13 @@ def _read(raw: dict[str, Any], source: str) -> tuple[AgentConfig, list[FieldErro
     ours, mistaken = _map(raw, ADDITIONS, Path())
     configuration, mistyped = read_view(below, Configuration, path)
     additions, mistyped_ours = read_view(ours, Additions, added)
-    faults += [*misplaced, *mistaken, *mistyped, *mistyped_ours, *unknown_fields(ours, Additions, added)]
+    faults += [
+        *misplaced,
+        *mistaken,
+        *mistyped,
+        *mistyped_ours,
+        *unknown_fields(ours, Additions, added, _NO_SUCH),
+    ]
     role = _role(additions, is_object)
     content = [
         *validate_configuration(configuration, path),
@@ -135,7 +143,7 @@ def _map(raw: dict[str, Any], key: str, path: Path) -> tuple[dict[str, Any], lis
 
 
 def _unknown(raw: dict[str, Any], known: tuple[str, ...], elsewhere: dict[str, str]) -> list[FieldError]:
-    return [unknown_field(Path(), key, known, elsewhere) for key in sorted(raw.keys() - set(known))]
+    return [unknown_field(Path(), key, known, elsewhere, _NO_SUCH) for key in sorted(raw.keys() - set(known))]
 
 
 def _is_known(fault: FieldError, known: list[FieldError]) -> bool:

@@ -1,16 +1,12 @@
-"""From a raw document to typed views, with all mistyped and unknown fields found and not only the first."""
+"""From a raw document to typed views, with all mistyped fields found and not only the first; and faults as one report."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
-from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import msgspec
-from msgspec import inspect
 
 from dray.api.codec import view
 from dray.api.field_errors import FieldError, Path, Reason
@@ -19,7 +15,6 @@ from dray.errors import InvalidError
 T = TypeVar("T", bound=msgspec.Struct)
 
 _MAX_FAULTS: Final = 50
-_SHOWN: Final = 12
 _TOLD: Final = 20
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([0-9]+)\]|\[([^\]]*)\]")
 _NOT_QUOTED: Final = re.compile(r"expected `str`, got `(?:int|float|bool)`")
@@ -81,61 +76,6 @@ def _without(document: Any, steps: list[str | int]) -> Any:
     else:
         del copy[step]
     return copy
-
-
-@dataclass(frozen=True, slots=True)
-class _Below:
-    """The struct that a field is, or a list of such."""
-
-    kind: type[msgspec.Struct]
-    is_list: bool
-
-
-def unknown_fields(raw: Any, kind: type[msgspec.Struct], path: Path) -> list[FieldError]:
-    """Every key, at any depth, that the type has no field for."""
-    if not isinstance(raw, dict):
-        return []
-    known = _fields(kind)
-    errors = [unknown_field(path, str(key), known) for key in sorted(raw.keys() - known.keys())]
-    for name, below in known.items():
-        value, here = raw.get(name), path.child(name)
-        if below is not None and below.is_list and isinstance(value, list):
-            for position, one in enumerate(value):
-                errors += unknown_fields(one, below.kind, here.index(position))
-        elif below is not None and not below.is_list:
-            errors += unknown_fields(value, below.kind, here)
-    return errors
-
-
-@lru_cache(maxsize=64)
-def _fields(kind: type[msgspec.Struct]) -> dict[str, _Below | None]:
-    """The names of the fields, with what is below where a field is a struct or a list of them."""
-    info = inspect.type_info(kind)
-    assert isinstance(info, inspect.StructType)
-    return {field.encode_name: _below(field.type) for field in info.fields}
-
-
-def _below(info: inspect.Type) -> _Below | None:
-    if isinstance(info, inspect.VarTupleType):
-        return _Below(info.item_type.cls, True) if isinstance(info.item_type, inspect.StructType) else None
-    choices = info.types if isinstance(info, inspect.UnionType) else (info,)
-    return next((_Below(one.cls, False) for one in choices if isinstance(one, inspect.StructType)), None)
-
-
-def unknown_field(
-    path: Path, key: str, known: Iterable[str], elsewhere: Mapping[str, str] | None = None
-) -> FieldError:
-    """The fault, with the name that was probably meant. `elsewhere`: names of another place, with that place."""
-    places = {**(elsewhere or {}), **{name: name for name in known}}
-    lower = {name.lower(): name for name in places}
-    near = get_close_matches(key.lower(), list(lower), n=1, cutoff=0.7)
-    if near:
-        advice = f'did you mean "{places[lower[near[0]]]}"?'
-    elif len(places) <= _SHOWN:
-        advice = f"known are {', '.join(sorted(places))}"
-    else:
-        advice = "KubeVirt's configuration has none of this name"
-    return FieldError(path.child(key).text, Reason.NOT_SUPPORTED, f"unknown field: {advice}", key)
 
 
 def report(

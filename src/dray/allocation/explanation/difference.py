@@ -1,0 +1,46 @@
+"""Why two profiles decide otherwise on a node: which switch or feature, taken over alone, gives the other answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+
+from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.features import NAMES, Features
+from dray.allocation.profiles import Profile
+from dray.allocation.situation import TAINT_RULES, Situation
+from dray.allocation.workloads import Workload
+from dray.api.core.node import Node
+
+
+def find_causes(one: Situation, other: Situation, workload: Workload, node: Node) -> tuple[str, ...]:
+    """Switches of `Profile` and names of features; () where it takes several of them together."""
+    mine, theirs = _answer(one, workload, node), _answer(other, workload, node)
+    if mine == theirs:
+        return ()
+    answers = ((name, _answer(tried, workload, node)) for name, tried in _steps(one, other))
+    return tuple(name for name, got in answers if got != mine and (got is True) == (theirs is True))
+
+
+def _steps(one: Situation, other: Situation) -> Iterator[tuple[str, Situation]]:
+    """The first situation with one thing of the second."""
+    for field in fields(Profile):
+        theirs = getattr(other.profile, field.name)
+        if field.name != "name" and theirs != getattr(one.profile, field.name):
+            profile = replace(one.profile, **{field.name: theirs})
+            yield field.name, Situation.of(one.cluster, profile, one.features)
+    for field in fields(Features):
+        theirs = getattr(other.features, field.name)
+        if theirs != getattr(one.features, field.name):
+            features = replace(one.features, **{field.name: theirs})
+            yield NAMES.get(field.name, TAINT_RULES), Situation.of(one.cluster, one.profile, features)
+
+
+def _answer(situation: Situation, workload: Workload, node: Node) -> bool | None:
+    """Whether it fits; None where the attempt ends with an error."""
+    try:
+        return situation.allocator.allocate(node, workload.pending) is not None
+    except NodeAllocationError:
+        return False
+    except AllocationError:
+        return None
