@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation.cases import Case, device_id
-from dray.allocation.cluster_dump import Cluster, read_cluster
+from dray.allocation.cluster.cluster_dump import Cluster, read_cluster
+from dray.allocation.cluster.situation import Situation, features_for
 from dray.allocation.profiles import CORRECT, Profile
 from dray.allocation.selector import check_selector
-from dray.allocation.situation import Situation, features_for
 from dray.api.codec import Manifest, view
 from dray.api.resource.claim import ResourceClaim
 from tests.allocation.world import CLASSES, Json

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from dray.allocation.allocator import Allocation, Allocator, Call
 from dray.allocation.cases import Case, allocator_of, read_case
+from dray.allocation.cluster.situation import Situation
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.policies import BEST_SCORE, Policy, allocate, in_best_fit_order, place, score
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
 from dray.allocation.selector import CompiledSelectors
-from dray.allocation.situation import Situation
 from tests.allocation.brute_force import is_valid
 from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
 from tests.allocation.generate import generate_case

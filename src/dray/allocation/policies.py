@@ -15,13 +15,13 @@ from typing import Final
 
 from dray.allocation.allocator import Allocation, Allocator, Call
 from dray.allocation.candidates import Candidate, Candidates, CounterKey
+from dray.allocation.cluster.situation import in_use, joined
 from dray.allocation.constraints import Value, attribute_of, scalar
 from dray.allocation.counters import Counters, counters_left
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.ledger import Ledger
 from dray.allocation.pools import Pool
 from dray.allocation.requests import Request
-from dray.allocation.situation import in_use, joined
 from dray.allocation.state import DeviceID, Rules
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim

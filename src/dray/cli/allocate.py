@@ -24,9 +24,9 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dray.allocation.cluster.situation import Situation
+    from dray.allocation.cluster.workloads import Workload
     from dray.allocation.policies import Placement
-    from dray.allocation.situation import Situation
-    from dray.allocation.workloads import Workload
     from dray.api.core import Node
     from dray.cli.manifests import Source
 
@@ -92,7 +92,7 @@ def _run_cluster(arguments: argparse.Namespace) -> int:
 
 
 def _workload(names: Sequence[str], source: Source) -> Workload:
-    from dray.allocation.workloads import all_pending, find_workload, together
+    from dray.allocation.cluster.workloads import all_pending, find_workload, together
 
     cluster = source.situation.cluster
     if not names:

@@ -95,7 +95,7 @@ def _features(gates: str) -> Features:
 
 
 def _slices(names: Iterable[str]) -> tuple[ResourceSlice, ...]:
-    from dray.allocation.cluster_dump import read_slices
+    from dray.allocation.cluster.cluster_dump import read_slices
 
     slices, notes = read_slices(read_manifests(names))
     say_notes(notes)

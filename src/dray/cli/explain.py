@@ -24,9 +24,9 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dray.allocation.cluster.workloads import Workload
     from dray.allocation.explanation.explain import Difference, Explanation, Reasons, Verdict
     from dray.allocation.explanation.extended import Explained
-    from dray.allocation.workloads import Workload
     from dray.cli.manifests import Source
 
 _MOST_NODES = 5
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _workloads(arguments: argparse.Namespace, source: Source) -> Sequence[Workload]:
-    from dray.allocation.workloads import asked_for, find_workload
+    from dray.allocation.cluster.workloads import asked_for, find_workload
 
     cluster = source.situation.cluster
     if arguments.name:

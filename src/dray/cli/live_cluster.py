@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from dray.allocation.cluster_dump import Cluster
-from dray.allocation.versions import raise_version
+from dray.allocation.cluster.cluster_dump import Cluster
+from dray.allocation.cluster.versions import raise_version
 from dray.api.codec import Manifest, view
 from dray.api.kinds import (
     DEVICE_CLASSES,

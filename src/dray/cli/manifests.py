@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
-    from dray.allocation.cluster_dump import Cluster
+    from dray.allocation.cluster.cluster_dump import Cluster
+    from dray.allocation.cluster.situation import Situation
     from dray.allocation.features import Features
     from dray.allocation.profiles import Profile
-    from dray.allocation.situation import Situation
     from dray.api.codec import Manifest
     from dray.api.field_errors import FieldError
     from dray.api.field_errors import Path as FieldPath
@@ -92,8 +92,8 @@ def read_text(name: str) -> bytes:
 
 def read_source(arguments: argparse.Namespace) -> Source:
     """The cluster as the profile's scheduler sees it. Faults in files name file, line and field; notes go to stderr."""
+    from dray.allocation.cluster.situation import Situation, features_for
     from dray.allocation.profiles import profile_named
-    from dray.allocation.situation import Situation, features_for
 
     if arguments.filename and not (arguments.kubeconfig or arguments.context):
         profile = profile_named(arguments.profile or "correct")
@@ -119,8 +119,8 @@ def _on_rules(cluster: Cluster, profile: Profile, features: Features) -> Iterato
 def _read_server(arguments: argparse.Namespace) -> Source:
     import asyncio
 
+    from dray.allocation.cluster.situation import Situation, features_for
     from dray.allocation.profiles import profile_named, profile_of_server
-    from dray.allocation.situation import Situation, features_for
     from dray.cli.live_cluster import access_for, read_live
 
     chosen = profile_named(arguments.profile) if arguments.profile else None
@@ -141,7 +141,7 @@ def _read_server(arguments: argparse.Namespace) -> Source:
 
 
 def _cluster(names: Iterable[str], features: Features, namespace: str) -> Cluster:
-    from dray.allocation.cluster_dump import read_cluster
+    from dray.allocation.cluster.cluster_dump import read_cluster
     from dray.allocation.selector import check_selector
 
     def check(expression: str, path: FieldPath, stored: bool) -> list[FieldError]:

@@ -22,10 +22,10 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dray.allocation.cluster.simulate import NodeOutcome, Shortage, Simulation
+    from dray.allocation.cluster.situation import Situation
+    from dray.allocation.cluster.workloads import Workload
     from dray.allocation.faults import AllocationError
-    from dray.allocation.simulate import NodeOutcome, Shortage, Simulation
-    from dray.allocation.situation import Situation
-    from dray.allocation.workloads import Workload
     from dray.cli.manifests import Source
 
 _EVERY = 100
@@ -93,7 +93,7 @@ def _failed(arguments: argparse.Namespace, source: Source, workload: Workload, e
 
 
 def _workload(names: Sequence[str], source: Source) -> Workload:
-    from dray.allocation.workloads import all_pending, find_workload, from_templates, together
+    from dray.allocation.cluster.workloads import all_pending, find_workload, from_templates, together
 
     cluster = source.situation.cluster
     if names:
@@ -115,8 +115,8 @@ def _workload(names: Sequence[str], source: Source) -> Workload:
 
 
 def _simulate(arguments: argparse.Namespace, situation: Situation, workload: Workload) -> Simulation:
+    from dray.allocation.cluster.simulate import simulate
     from dray.allocation.policies import Policy
-    from dray.allocation.simulate import simulate
 
     shows = sys.stderr.isatty()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dray.allocation.cluster.workloads import workloads_of
 from dray.allocation.explanation.difference import find_causes
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
-from dray.allocation.workloads import workloads_of
 from tests.allocation.dumps import claims, node, situation, slices
 from tests.allocation.world import Json, claim, device, devices, piece, request
 

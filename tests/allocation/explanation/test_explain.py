@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 from dray.allocation.cases import read_case
-from dray.allocation.cluster_dump import Cluster
+from dray.allocation.cluster.cluster_dump import Cluster
+from dray.allocation.cluster.situation import Situation
+from dray.allocation.cluster.workloads import Workload, workloads_of
 from dray.allocation.explanation.explain import Explanation, explain_workload
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Features
 from dray.allocation.policies import Policy, allocate, score
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
-from dray.allocation.situation import Situation
-from dray.allocation.workloads import Workload, workloads_of
 from tests.allocation.dumps import as_object, claims, held_claims, holding, node, pod, situation, slices
 from tests.allocation.generate import generate_case
 from tests.allocation.world import Json, claim, device, devices, piece, request

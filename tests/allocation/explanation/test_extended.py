@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.allocation.cluster.situation import Situation
+from dray.allocation.cluster.workloads import workloads_of
 from dray.allocation.explanation.extended import (
     Explained,
     classes_by_resource,
@@ -11,8 +13,6 @@ from dray.allocation.explanation.extended import (
     use_of,
     variants,
 )
-from dray.allocation.situation import Situation
-from dray.allocation.workloads import workloads_of
 from dray.api.codec import Manifest
 from tests.allocation.dumps import as_object, claims, cluster, pod, situation, slices
 from tests.allocation.world import claim, devices, piece, request

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
+from dray.allocation.cluster.situation import TAINT_RULES, Situation
+from dray.allocation.cluster.workloads import Workload
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import NAMES, Features
 from dray.allocation.profiles import Profile
-from dray.allocation.situation import TAINT_RULES, Situation
-from dray.allocation.workloads import Workload
 from dray.api.core.node import Node
 
 

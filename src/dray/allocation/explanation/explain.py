@@ -7,6 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dray.allocation.cluster.situation import Situation
+from dray.allocation.cluster.workloads import Workload
 from dray.allocation.explanation.difference import find_causes
 from dray.allocation.explanation.nearest import Miss, NearestMisses
 from dray.allocation.explanation.refusal import (
@@ -19,8 +21,6 @@ from dray.allocation.explanation.refusal import (
 from dray.allocation.explanation.what_if import Change, WhatIf
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
-from dray.allocation.situation import Situation
-from dray.allocation.workloads import Workload
 from dray.api.core.node import Node
 
 _MOST_GROUPS: Final = 3

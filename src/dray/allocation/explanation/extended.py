@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from dray.allocation.cluster_dump import CLASS_PREFIX, Cluster
+from dray.allocation.cluster.cluster_dump import CLASS_PREFIX, Cluster
+from dray.allocation.cluster.situation import Situation
+from dray.allocation.cluster.workloads import Workload, full_name, has_ended, requested
 from dray.allocation.explanation.explain import (
     Difference,
     Explanation,
@@ -19,8 +21,6 @@ from dray.allocation.explanation.explain import (
     Verdict,
     explain_workload,
 )
-from dray.allocation.situation import Situation
-from dray.allocation.workloads import Workload, full_name, has_ended, requested
 from dray.api.core import Node, Pod
 from dray.api.core.container import Container
 from dray.api.meta import ObjectMeta

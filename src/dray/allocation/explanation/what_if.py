@@ -8,6 +8,7 @@ from itertools import chain, combinations, islice
 from typing import Final
 
 from dray.allocation.allocator import Allocator
+from dray.allocation.cluster.situation import in_use, with_allocated
 from dray.allocation.explanation.nearest import Miss
 from dray.allocation.explanation.refusal import Holder, Refusal, RequestRefusal
 from dray.allocation.explanation.what_if_edits import (
@@ -25,7 +26,6 @@ from dray.allocation.explanation.what_if_edits import (
 )
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.requests import claim_name
-from dray.allocation.situation import in_use, with_allocated
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.allocation.versions import is_readable, raise_version
+from dray.allocation.cluster.versions import is_readable, raise_version
 from dray.api.kinds import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_SLICES
 
 

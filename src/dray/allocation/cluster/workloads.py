@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dray.allocation.cluster_dump import Cluster, by_name, is_device_resource
+from dray.allocation.cluster.cluster_dump import Cluster, by_name, is_device_resource
 from dray.allocation.requests import claim_name
 from dray.api.core import Node, Pod
 from dray.api.core.container import ResourceList

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from dray.allocation.cluster.simulate import Simulation, simulate
+from dray.allocation.cluster.situation import Situation
+from dray.allocation.cluster.workloads import all_pending
 from dray.allocation.explanation.refusal import Check
 from dray.allocation.faults import AllocationError
 from dray.allocation.policies import Policy
-from dray.allocation.simulate import Simulation, simulate
-from dray.allocation.situation import Situation
-from dray.allocation.workloads import all_pending
 from tests.allocation.dumps import claims, holding, node, situation, slices
 from tests.allocation.world import Json, claim, counters, device, devices, piece, request, uses
 

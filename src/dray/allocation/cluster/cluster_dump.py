@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from dray.allocation.dump_notes import DumpNotes
-from dray.allocation.versions import dicts, is_readable, raise_version
+from dray.allocation.cluster.dump_notes import DumpNotes
+from dray.allocation.cluster.versions import dicts, is_readable, raise_version
 from dray.api.codec.manifest import Manifest
 from dray.api.codec.unknown_fields import unknown_fields
 from dray.api.core import Node, Pod

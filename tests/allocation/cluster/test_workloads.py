@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dray.allocation.workloads import (
+from dray.allocation.cluster.workloads import (
     all_pending,
     asked_for,
     find_workload,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from dray.allocation.cluster.situation import features_for, joined, with_allocated
 from dray.allocation.features import ALL_FEATURES, Tier
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37
-from dray.allocation.situation import features_for, joined, with_allocated
 from dray.allocation.state import AllocatedState, DeviceID, ShareID
 from dray.api.quantity import Quantity
 from dray.api.resource.claim import ResourceClaim

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.allocation.cluster_dump import read_cluster
+from dray.allocation.cluster.cluster_dump import read_cluster
 from dray.allocation.selector import check_selector
 from dray.errors import InvalidError, NotFoundError
 from tests.allocation.dumps import as_object, claims, cluster, holding, node, slices

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dray.allocation.allocator import Allocator, Options
-from dray.allocation.cluster_dump import Cluster
+from dray.allocation.cluster.cluster_dump import Cluster
 from dray.allocation.features import Features, features_of_gates
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
 from dray.allocation.selector import CompiledSelectors, features_for_selectors

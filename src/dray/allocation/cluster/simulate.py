@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dray.allocation.allocator import Allocation, Allocator
+from dray.allocation.cluster.situation import Situation, in_use, joined, with_allocated
+from dray.allocation.cluster.workloads import Workload
 from dray.allocation.explanation.explain import group_refusals
 from dray.allocation.explanation.refusal import Check, Refusal, RequestRefusal
 from dray.allocation.faults import NodeAllocationError
 from dray.allocation.policies import Placement, Policy, put
-from dray.allocation.situation import Situation, in_use, joined, with_allocated
-from dray.allocation.workloads import Workload
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import ResourceClaimStatus
