@@ -21,6 +21,7 @@ COMMANDS = {
     "allocate": "Run the allocator over manifests or a live cluster: which devices claims get, or why they get none",
     "explain": "Why claims and pods do not fit or were not admitted, node by node, and what would make them fit",
     "simulate": "How many more of these claims fit, where, and what runs out first",
+    "check": "Whether a device plugin or a DRA driver keeps to the kubelet's contract, rule by rule",
     "bench": "The benchmarks, with peers side by side",
 }
 """Name and help of each command; its code is in `dray.cli.<name>` and is imported only when it is called."""
