@@ -19,8 +19,8 @@ from dray.allocation.ledger import Ledger
 from dray.allocation.requests import PlannedClaim, Request
 from dray.api.limits import MAX_ALLOCATION_RESULTS
 
-STEP_LIMIT: Final = 100_000
-"""One to six seconds of search, at 10 to 60 microseconds a step. Kubernetes ends a node's search after ten seconds."""
+STEP_LIMIT: Final = 200_000
+"""Two to twelve seconds of search, at 10 to 60 microseconds a step. Kubernetes ends a node's search after ten seconds."""
 
 _DEAD_ENDS: Final = 8
 """So many dead ends are cheaper to walk into than to compute bounds for."""
