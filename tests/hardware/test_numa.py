@@ -24,8 +24,9 @@ def read(host: Host) -> Found[NumaNode]:
     return read_numa(HostRoot(host.root))
 
 
-def test_processors_and_memory(host: Host) -> None:
-    assert read(host) == Found((NumaNode(0, (0, 1, 2, 3, 8), 1 << 20), NumaNode(1, (4, 5, 6, 7), 2 << 20)))
+def test_processors_memory_and_distances(host: Host) -> None:
+    first = NumaNode(0, (0, 1, 2, 3, 8), 1 << 20, (10, 20))
+    assert read(host) == Found((first, NumaNode(1, (4, 5, 6, 7), 2 << 20, (20, 10))))
 
 
 def test_nodes_are_in_order_of_number(host: Host) -> None:
@@ -40,7 +41,7 @@ def test_a_kernel_without_numa(tmp_path: Path) -> None:
 
 def test_a_node_with_memory_alone(host: Host) -> None:
     host.garbage(f"{NODE}/cpulist", b"\n")
-    assert read(host).items[1] == NumaNode(1, (), 2 << 20)
+    assert read(host).items[1] == NumaNode(1, (), 2 << 20, (20, 10))
 
 
 @pytest.mark.parametrize("text", [b"\xff", b"4-x\n", b"7-4\n", b"0-99999999\n"])
@@ -49,6 +50,14 @@ def test_processors_that_cannot_be_read_hide_the_node(host: Host, text: bytes) -
     found = read(host)
     assert [node.id for node in found.items] == [0]
     assert [problem.path for problem in found.problems] == [f"{NODE}/cpulist"]
+
+
+@pytest.mark.parametrize("text", [b"\xff", b"\n", b"10 far\n"])
+def test_distances_that_cannot_be_read_are_not_known(host: Host, text: bytes) -> None:
+    host.garbage(f"{NODE}/distance", text)
+    found = read(host)
+    assert [node.distances for node in found.items] == [(10, 20), None]
+    assert [problem.path for problem in found.problems] == [f"{NODE}/distance"]
 
 
 @pytest.mark.parametrize("text", [b"\xff", b"", b"Node 1 MemTotal: much\n"])

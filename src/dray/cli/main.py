@@ -15,8 +15,10 @@ from dray.errors import Error, InvalidError
 
 COMMANDS = {
     "up": "Start Dray on this machine",
+    "kubelet": "Give devices to the pods of this machine and run their containers",
     "agent": "The node agent: offers this machine's devices to its kubelet",
     "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
+    "cdi": "Check CDI spec files, and put CDI devices into a container's OCI spec",
     "cel": "Try a device selector: errors, cost, and which devices it matches",
     "allocate": "Run the allocator over manifests or a live cluster: which devices claims get, or why they get none",
     "explain": "Why claims and pods do not fit or were not admitted, node by node, and what would make them fit",

@@ -18,11 +18,15 @@ _MEMORY = re.compile(r"Node [0-9]+ MemTotal:\s+([0-9]{1,15}) kB", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
-    """One node. A node may have memory alone; `memory` is in bytes, None where the host does not say."""
+    """One node. A node may have memory alone; `memory` is in bytes, None where the host does not say.
+
+    `distances` has one number for each node, in their order; None where the host does not say.
+    """
 
     id: int
     cpus: tuple[int, ...]
     memory: int | None
+    distances: tuple[int, ...] | None = None
 
 
 def read_numa(root: Place) -> Found[NumaNode]:
@@ -54,7 +58,28 @@ def _read_node(directory: SysDirectory, problems: list[Problem]) -> NumaNode:
     if cpus is None:
         path = f"{directory.path}/cpulist"
         raise HardwareError(f"{path} is not a list of processors", path=path)
-    return NumaNode(int(directory.name.removeprefix("node")), cpus, _read_memory(directory, problems))
+    return NumaNode(
+        int(directory.name.removeprefix("node")),
+        cpus,
+        _read_memory(directory, problems),
+        _read_distances(directory, problems),
+    )
+
+
+def _read_distances(directory: SysDirectory, problems: list[Problem]) -> tuple[int, ...] | None:
+    if "distance" not in directory:
+        return None
+    path = f"{directory.path}/distance"
+    try:
+        numbers = [decimal(text) for text in directory.text("distance").split()]
+    except Error as error:
+        problems.append(problem_of(error, path, before="distances not known: "))
+        return None
+    found = tuple(number for number in numbers if number is not None)
+    if found and len(found) == len(numbers):
+        return found
+    problems.append(Problem(path, f"distances not known: {path} does not hold numbers"))
+    return None
 
 
 def _read_memory(directory: SysDirectory, problems: list[Problem]) -> int | None:

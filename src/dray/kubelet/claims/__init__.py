@@ -1,0 +1,1 @@
+"""DRA: claims of pods, prepared and given back through their drivers."""

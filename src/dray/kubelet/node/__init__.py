@@ -1,0 +1,1 @@
+"""The Node object: what the machine offers, and that it is alive."""

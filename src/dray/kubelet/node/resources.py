@@ -1,0 +1,131 @@
+"""What the machine has for pods, and whether one more pod fits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dray.api.core import Pod
+from dray.api.core.container import Container
+from dray.api.quantity import Quantity
+from dray.kubelet.pods.plan import is_sidecar
+from dray.kubelet.rejection import Rejection
+
+CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+_NATIVE = (CPU, MEMORY, STORAGE, PODS)
+_WHOLE = 10**9
+Amounts = Mapping[str, int]
+"""In billionths, as `Quantity.nano`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResources:
+    """As in a Node's status."""
+
+    capacity: Mapping[str, Quantity]
+    allocatable: Mapping[str, Quantity]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCapacity:
+    """What the device manager counts. `deleted` were there, and their plugins are gone for good."""
+
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    deleted: tuple[str, ...] = ()
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource is a device plugin's, and not Kubernetes' own."""
+    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
+
+
+def node_resources(
+    machine: Mapping[str, Quantity], devices: DeviceCapacity, before: Mapping[str, Quantity]
+) -> NodeResources:
+    """`before` is the capacity that the Node has: extended resources that somebody else put there stay.
+
+    A deleted resource is set to 0, as a kubelet does: schedulers may have it in their caches.
+    """
+    capacity = {name: value for name, value in before.items() if is_extended(name)} | dict(machine)
+    capacity |= {name: Quantity.from_int(0) for name in devices.deleted}
+    capacity |= {name: Quantity.from_int(count) for name, count in devices.capacity.items()}
+    allocatable = dict(capacity)
+    allocatable |= {name: Quantity.from_int(count) for name, count in devices.allocatable.items()}
+    return NodeResources(dict(sorted(capacity.items())), dict(sorted(allocatable.items())))
+
+
+def pod_requests(pod: Pod) -> dict[str, int]:
+    """What a pod asks of a node: the sum of its containers and sidecars, or more where an init container needs more."""
+    sidecars: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for one in pod.spec.init_containers:
+        own = _requests(one)
+        if is_sidecar(one):
+            _add(sidecars, own)
+            _raise(most, sidecars)
+        else:
+            _raise(most, _sum((sidecars, own)))
+    total = _sum((sidecars, *(_requests(one) for one in pod.spec.containers)))
+    _raise(total, most)
+    _add(total, {name: value.nano for name, value in pod.spec.overhead.items()})
+    return total
+
+
+def _requests(container: Container) -> dict[str, int]:
+    """A limit without a request counts as the request."""
+    wanted = {name: value.nano for name, value in container.resources.limits.items()}
+    return wanted | {name: value.nano for name, value in container.resources.requests.items()}
+
+
+def why_not(
+    pod: Pod,
+    allocatable: Mapping[str, Quantity],
+    others: Iterable[Pod],
+    *,
+    ignored: Collection[str] = (),
+    held: Mapping[str, int] | None = None,
+) -> Rejection | None:
+    """Whether the pod fits beside the others; the first that does not, as a kubelet says it.
+
+    `ignored` are backed by claims. `held` raises what a resource offers to what is given out already, so that pods which
+    have their devices still fit while their plugin is away.
+    """
+    wanted = pod_requests(pod) | {PODS: _WHOLE}
+    used: dict[str, int] = {}
+    for other in others:
+        _add(used, pod_requests(other) | {PODS: _WHOLE})
+    for name, amount in sorted(wanted.items()):
+        if name in ignored or amount == 0 or (is_extended(name) and name not in allocatable):
+            continue
+        offered = allocatable[name].nano if name in allocatable else 0
+        offered = max(offered, (held or {}).get(name, 0) * _WHOLE)
+        if used.get(name, 0) + amount > offered:
+            return _out_of(name, amount, used.get(name, 0), offered)
+    return None
+
+
+def _out_of(name: str, wanted: int, used: int, offered: int) -> Rejection:
+    scale = 1000 if name == CPU else 1
+    wanted, used, offered = (amount * scale // _WHOLE for amount in (wanted, used, offered))
+    return Rejection(
+        f"OutOf{name}",
+        f"Node didn't have enough resource: {name}, requested: {wanted}, used: {used}, capacity: {offered}",
+    )
+
+
+def _sum(amounts: Iterable[Amounts]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in amounts:
+        _add(total, each)
+    return total
+
+
+def _add(total: dict[str, int], more: Amounts) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: dict[str, int], to: Amounts) -> None:
+    for name, amount in to.items():
+        total[name] = max(total.get(name, 0), amount)

@@ -1,0 +1,47 @@
+"""A plugin's list as devices. What makes no sense is left out and named, so that it harms nobody further on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dray.kubelet.devices.known import Device, from_wire
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import ListAndWatchResponse
+
+NUMA_NODES = 1024
+"""Ids from here on cannot be: it is the most that Linux can be built for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What one message says. `faults` are for the log, without ids: a hostile list has many."""
+
+    devices: tuple[Device, ...]
+    faults: tuple[str, ...] = ()
+
+
+def read(message: ListAndWatchResponse) -> Listing:
+    """In the plugin's order, each id once: the last entry for it counts, as in a kubelet."""
+    found: dict[str, Device] = {}
+    nameless = misplaced = 0
+    for one in message.devices:
+        if not one.ID:
+            nameless += 1
+            continue
+        device = from_wire(one)
+        if device.nodes and not (device.nodes[0] >= 0 and device.nodes[-1] < NUMA_NODES):
+            misplaced += 1
+            device = _on_real_nodes(device)
+        found[device.id] = device
+    counts = {
+        "devices without an id": nameless,
+        "ids listed again": len(message.devices) - nameless - len(found),
+        "devices on NUMA nodes that cannot be": misplaced,
+    }
+    faults = tuple(f"{count} {text}" for text, count in counts.items() if count)
+    return Listing(tuple(found.values()), faults)
+
+
+def _on_real_nodes(device: Device) -> Device:
+    """Plugins pass on the -1 that sysfs has for "unknown": a device with no other node says nothing about its place."""
+    nodes = tuple(node for node in device.nodes if 0 <= node < NUMA_NODES)
+    return replace(device, nodes=nodes, has_topology=bool(nodes))

@@ -1,0 +1,1 @@
+"""From a wanted pod to running containers and its status, and back."""

@@ -1,0 +1,152 @@
+"""The environment, command and arguments of a container, with `$(NAME)` put in as Kubernetes does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from dray.api.core import Pod
+from dray.api.core.container import Container, EnvVar
+from dray.errors import InvalidError, NotFoundError
+
+
+class Sources(Protocol):
+    """Where values come from that are not in the pod. None: there is no such object."""
+
+    def config_map(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        """Its data."""
+        ...
+
+    def secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        """Its data, decoded."""
+        ...
+
+
+def environment(
+    pod: Pod, container: Container, sources: Sources, before: Sequence[tuple[str, str]] = ()
+) -> tuple[tuple[str, str], ...]:
+    """`before` are the variables that devices bring: the pod's own win. InvalidError where a value cannot be had."""
+    found: dict[str, str] = dict(before)
+    for entry in container.env_from:
+        found |= _from_object(pod, entry, sources)
+    for variable in container.env:
+        value = _value(pod, container, variable, sources, found)
+        if value is not None:
+            found[variable.name] = value
+    return tuple(found.items())
+
+
+def expand(text: str, values: Mapping[str, str]) -> str:
+    """`$(NAME)` becomes its value if there is one; `$$` is a dollar sign; all else stays."""
+    parts: list[str] = []
+    at = 0
+    while (dollar := text.find("$", at)) != -1 and dollar + 1 < len(text):
+        parts.append(text[at:dollar])
+        following = text[dollar + 1]
+        end = text.find(")", dollar) if following == "(" else -1
+        if following == "$":
+            parts.append("$")
+            at = dollar + 2
+        elif end != -1:
+            name = text[dollar + 2 : end]
+            parts.append(values.get(name, text[dollar : end + 1]))
+            at = end + 1
+        else:
+            parts.append(text[dollar : dollar + 2])
+            at = dollar + 2
+    return "".join(parts) + text[at:]
+
+
+def expand_all(texts: Sequence[str], env: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """A command or its arguments."""
+    values = dict(env)
+    return tuple(expand(text, values) for text in texts)
+
+
+def _value(
+    pod: Pod, container: Container, variable: EnvVar, sources: Sources, found: Mapping[str, str]
+) -> str | None:
+    if variable.value_from is None:
+        return expand(variable.value, found)
+    kind = next(iter(variable.value_from), "")
+    reference: Mapping[str, Any] = variable.value_from.get(kind) or {}
+    if kind == "fieldRef":
+        return field_value(pod, str(reference.get("fieldPath", "")))
+    if kind in ("configMapKeyRef", "secretKeyRef"):
+        return _key(pod, kind, reference, sources)
+    if kind == "resourceFieldRef":
+        return _resource(pod, container, reference)
+    raise InvalidError(
+        f"environment variable {variable.name}: valueFrom.{kind} is not supported here; "
+        "use value, fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef",
+        field=f"env[{variable.name}].valueFrom",
+    )
+
+
+def field_value(pod: Pod, path: str) -> str:
+    """What the downward API gives for a field of the pod."""
+    plain = {
+        "metadata.name": pod.metadata.name,
+        "metadata.namespace": pod.metadata.namespace,
+        "metadata.uid": pod.metadata.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        "status.hostIP": pod.status.host_ip,
+        "status.podIP": pod.status.pod_ip,
+    }
+    if path in plain:
+        return plain[path]
+    for name, values in (
+        ("metadata.labels", pod.metadata.labels),
+        ("metadata.annotations", pod.metadata.annotations),
+    ):
+        if path.startswith(f"{name}['") and path.endswith("']"):
+            return values.get(path[len(name) + 2 : -2], "")
+        if path == name:
+            return "\n".join(f'{key}="{value}"' for key, value in sorted(values.items()))
+    raise InvalidError(f"field {path!r} of the pod is not offered to containers", field="fieldPath")
+
+
+def _resource(pod: Pod, container: Container, reference: Mapping[str, Any]) -> str:
+    wanted = str(reference.get("containerName", "")) or container.name
+    everyone = (*pod.spec.init_containers, *pod.spec.containers)
+    found = next((one for one in everyone if one.name == wanted), None)
+    if found is None:
+        raise InvalidError(f"resourceFieldRef names container {wanted!r}, which the pod does not have")
+    side, _, resource = str(reference.get("resource", "")).partition(".")
+    values = {"limits": found.resources.limits, "requests": found.resources.requests}.get(side)
+    if values is None or resource not in values:
+        raise InvalidError(f"container {wanted} has no {side or 'limits'} for {resource or 'a resource'}")
+    return str(-(-values[resource].nano // 10**9))
+
+
+def _key(pod: Pod, kind: str, reference: Mapping[str, Any], sources: Sources) -> str | None:
+    name, key = str(reference.get("name", "")), str(reference.get("key", ""))
+    data = _data(pod, kind, name, sources)
+    if data is not None and key in data:
+        return data[key]
+    if reference.get("optional"):
+        return None
+    what = "configmap" if kind.startswith("configMap") else "secret"
+    if data is None:
+        raise NotFoundError(f'{what} "{name}" not found', kind=what, name=name)
+    raise InvalidError(f"couldn't find key {key} in {what} {pod.metadata.namespace}/{name}", field=key)
+
+
+def _from_object(pod: Pod, entry: Mapping[str, Any], sources: Sources) -> dict[str, str]:
+    prefix = str(entry.get("prefix", ""))
+    for kind in ("configMapRef", "secretRef"):
+        if kind in entry:
+            reference = entry[kind]
+            name = str(reference.get("name", ""))
+            data = _data(pod, kind, name, sources)
+            if data is None and not reference.get("optional"):
+                what = "configmap" if kind == "configMapRef" else "secret"
+                raise NotFoundError(f'{what} "{name}" not found', kind=what, name=name)
+            return {f"{prefix}{key}": value for key, value in sorted((data or {}).items())}
+    return {}
+
+
+def _data(pod: Pod, kind: str, name: str, sources: Sources) -> Mapping[str, str] | None:
+    read = sources.config_map if kind.startswith("configMap") else sources.secret
+    return read(pod.metadata.namespace, name)

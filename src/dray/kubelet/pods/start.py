@@ -1,0 +1,105 @@
+"""A container of a pod, with its devices, as the runtime wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dray.api.core import Pod
+from dray.api.core.container import Container
+from dray.cdi.edits import Mount
+from dray.errors import InvalidError
+from dray.kubelet.pods.contract import RunOptions
+from dray.kubelet.pods.environment import Sources, environment, expand_all
+from dray.kubelet.pods.volumes import mounts_of
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
+
+_CPU_PERIOD = 100_000
+_LEAST_SHARES = 2
+
+
+def identity(pod: Pod) -> PodIdentity:
+    """Whose containers they are."""
+    return PodIdentity(pod.metadata.uid, pod.metadata.namespace, pod.metadata.name)
+
+
+def log_directory(root: Path, pod: Pod) -> Path:
+    """Where kubectl and log collectors look for a pod's logs."""
+    return root / f"{pod.metadata.namespace}_{pod.metadata.name}_{pod.metadata.uid}"
+
+
+def container_config(
+    pod: Pod,
+    container: Container,
+    attempt: int,
+    options: RunOptions,
+    *,
+    claims_cdi: tuple[str, ...],
+    volumes: Mapping[str, Path],
+    sources: Sources,
+    logs: Path,
+) -> ContainerConfig:
+    """Variables of devices come before the pod's own, which win; claims' CDI names before plugins', each once."""
+    env = environment(pod, container, sources, options.edits.env)
+    return ContainerConfig(
+        pod=identity(pod),
+        name=container.name,
+        image=container.image,
+        log_path=log_directory(logs, pod) / container.name / f"{attempt}.log",
+        attempt=attempt,
+        command=expand_all(container.command, env),
+        args=expand_all(container.args, env),
+        working_dir=container.working_dir,
+        env=env,
+        mounts=_mounts(options, mounts_of(container, volumes, dict(env))),
+        device_nodes=options.edits.device_nodes,
+        cdi_devices=tuple(dict.fromkeys((*claims_cdi, *options.cdi_devices))),
+        annotations=options.edits.annotations,
+        security=security(pod, container),
+        **_resources(container),
+    )
+
+
+def _mounts(options: RunOptions, own: tuple[Mount, ...]) -> tuple[Mount, ...]:
+    """Those of devices first; where a volume of the pod is at the same place, the volume is what the pod asked for."""
+    taken = {one.container_path for one in own}
+    return (*(one for one in options.edits.mounts if one.container_path not in taken), *own)
+
+
+def _resources(container: Container) -> dict[str, int]:
+    limits, requests = container.resources.limits, container.resources.requests
+    found: dict[str, int] = {}
+    if (cpu := requests.get("cpu") or limits.get("cpu")) is not None:
+        found["cpu_shares"] = max(_LEAST_SHARES, cpu.milli_value() * 1024 // 1000)
+    if (cpu := limits.get("cpu")) is not None:
+        found["cpu_quota"] = max(1000, cpu.milli_value() * _CPU_PERIOD // 1000)
+    if (memory := limits.get("memory")) is not None:
+        found["memory_limit"] = memory.value()
+    return found
+
+
+def security(pod: Pod, container: Container) -> Security:
+    """The container's security context over the pod's."""
+    whole, own = pod.spec.security_context or {}, container.security_context or {}
+
+    def pick(name: str) -> Any:
+        return own.get(name, whole.get(name))
+
+    user = pick("runAsUser")
+    if pick("runAsNonRoot") and user == 0:
+        raise InvalidError(
+            f"container {container.name} has runAsNonRoot and will run as root",
+            field="securityContext.runAsUser",
+        )
+    capabilities = own.get("capabilities") or {}
+    return Security(
+        privileged=bool(own.get("privileged")),
+        user=user,
+        group=pick("runAsGroup"),
+        supplemental_groups=tuple(whole.get("supplementalGroups", ())),
+        read_only_root=bool(own.get("readOnlyRootFilesystem")),
+        add_capabilities=tuple(capabilities.get("add", ())),
+        drop_capabilities=tuple(capabilities.get("drop", ())),
+        no_new_privileges=own.get("allowPrivilegeEscalation") is False,
+    )

@@ -1,0 +1,1 @@
+"""What runs containers: runc, CRI, plain processes."""

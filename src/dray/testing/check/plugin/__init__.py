@@ -1,0 +1,1 @@
+"""The rules for device plugins, and the kubelet that is played to them."""

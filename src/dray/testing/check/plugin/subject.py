@@ -1,0 +1,158 @@
+"""The device plugin that is checked: a live socket, or a process with a kubelet that is played to it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from dray.runtime.clock import Clock
+from dray.testing.check.plugin.played_kubelet import LARGE, PlayedKubelet, Served
+from dray.testing.check.program import Program, Room, wait_until
+from dray.testing.check.rules import Outcome, Pace, Unready, as_outcome, together
+from dray.wire.connect import connect
+from dray.wire.deviceplugin import HEALTHY, DevicePluginClient
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
+    AllocateRequest,
+    AllocateResponse,
+    ContainerAllocateRequest,
+    Device,
+    DevicePluginOptions,
+    Empty,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """What there is where the plugin was started by us."""
+
+    room: Room
+    program: Program
+    kubelet: PlayedKubelet
+
+
+@dataclass
+class PluginSubject:
+    """One program, which may serve several resources."""
+
+    clock: Clock
+    pace: Pace
+    private: Private | None = None
+    live: Served | None = None
+    known: set[str] = field(default_factory=set)
+    """The resources that registered at first: all of them must come back."""
+    left: tuple[str, ...] | None = None
+    """Sockets that were there after it ended by itself."""
+
+    @property
+    def is_live(self) -> bool:
+        """Nobody started it for us."""
+        return self.private is None
+
+    @property
+    def own(self) -> Private:
+        """For rules that are not for live sockets."""
+        assert self.private is not None
+        return self.private
+
+    def death(self) -> str:
+        """How the process ended."""
+        return self.private.program.death() if self.private else ""
+
+    async def wait_ready(self) -> str:
+        """Registered, by a process that runs."""
+        if self.private is None:
+            return ""
+        if self.private.program.is_running and not await self.wait_registered():
+            return ""
+        # It is dead, or does not come back: a new one, as somebody would start it who cannot wait.
+        await self.private.program.kill()
+        await self.private.kubelet.stop()
+        await self.private.kubelet.start()
+        await self.private.program.start()
+        return await self.wait_registered()
+
+    async def wait_registered(self) -> str:
+        """Nothing when all that are known have registered since the kubelet started; else what is missing."""
+        kubelet, program = self.own.kubelet, self.own.program
+
+        def settled() -> bool:
+            here = bool(kubelet.served) and self.known <= set(kubelet.served)
+            return here or not program.is_running
+
+        if not await wait_until(settled, self.pace.within, self.clock) or not program.is_running:
+            missing = ", ".join(sorted(self.known - set(kubelet.served)))
+            return (
+                self.death()
+                or f"no registration{' of ' * bool(missing)}{missing} within {self.pace.within:g} s"
+            )
+        if not self.known:
+            await self._settle()
+        return ""
+
+    async def _settle(self) -> None:
+        """A program may serve several resources: until no more of them come."""
+        seen = -1
+        while seen != self.own.kubelet.registrations:
+            seen = self.own.kubelet.registrations
+            await self.clock.sleep(self.pace.settle)
+        self.known = set(self.own.kubelet.served)
+
+    def served(self) -> list[Served]:
+        """What is registered now, or the live socket alone."""
+        if self.live is not None:
+            return [self.live]
+        return [found for _, found in sorted(self.own.kubelet.served.items())]
+
+    async def devices(self, served: Served) -> list[Device]:
+        """The list as it is now; Unready where none came, which is waited for once."""
+        stream = served.stream
+
+        def has_come() -> bool:
+            return stream.devices is not None or bool(stream.ended)
+
+        if not stream.was_awaited:
+            stream.was_awaited = True
+            await wait_until(has_come, self.pace.first_list, self.clock)
+        if stream.devices is None:
+            raise Unready(f"no list: {stream.ended or f'nothing came within {self.pace.first_list:g} s'}")
+        return list(stream.devices.devices)
+
+    async def healthy_ids(self, served: Served) -> list[str]:
+        """Those that a kubelet would hand out, each once."""
+        return sorted({one.ID for one in await self.devices(served) if one.health == HEALTHY and one.ID})
+
+    async def options(self, served: Served) -> DevicePluginOptions:
+        """As the plugin told them inside Register, or now."""
+        if served.options is None:
+            async with self.client(served) as client:
+                served.options = await client.get_device_plugin_options(Empty())
+        return served.options
+
+    @asynccontextmanager
+    async def client(self, served: Served, timeout: float = 10.0) -> AsyncIterator[DevicePluginClient]:
+        """A new connection, for this call alone."""
+        async with connect(served.path, timeout=timeout, limits=LARGE) as channel:
+            yield DevicePluginClient(channel)
+
+    async def allocate(
+        self, served: Served, *containers: list[str], seconds: float = 10.0
+    ) -> AllocateResponse:
+        """One request with these ids for each container."""
+        requests = [ContainerAllocateRequest(devices_ids=ids) for ids in containers]
+        async with self.client(served, timeout=seconds) as client:
+            return await client.allocate(AllocateRequest(container_requests=requests))
+
+
+Look = Callable[[PluginSubject, Served], Awaitable[list[str] | Outcome]]
+
+
+def each(look: Look) -> Callable[[PluginSubject], Awaitable[Outcome]]:
+    """A rule about one plugin, for all that the program serves. `look` gives faults, or an outcome to say more."""
+
+    async def check(subject: PluginSubject) -> Outcome:
+        return together(
+            [(found.resource, as_outcome(await look(subject, found))) for found in subject.served()]
+        )
+
+    return check

@@ -1,0 +1,150 @@
+"""The Node, its Lease and statuses of pods, written to the real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dray.api.core import Node, Pod
+from dray.api.core.pod import PodStatus
+from dray.api.kinds import LEASES, NAMESPACES, NODES, PODS
+from dray.api.quantity import Quantity
+from dray.client.client import Client
+from dray.client.kubeconfig import find_access
+from dray.errors import ConflictError, NotFoundError
+from dray.kubelet.node.keeper import LEASE_NAMESPACE, NodeKeeper, NodeOptions
+from dray.kubelet.node.machine import read_machine
+from dray.kubelet.node.resources import DeviceCapacity
+from dray.kubelet.pods.publish import ApiStatuses
+from dray.kubelet.pods.sources import follow_api
+from dray.runtime.clock import SystemClock
+from dray.runtime.tasks import running
+from dray.testing.kubernetes.control_plane import ControlPlane
+
+NODE, GPU = "dray-node", "example.com/gpu"
+
+
+@pytest.fixture
+async def client(apiserver: ControlPlane) -> AsyncIterator[Client]:
+    async with Client(find_access(apiserver.kubeconfig, environ={})) as entered:
+        with contextlib.suppress(ConflictError):
+            await entered.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
+        yield entered
+        with contextlib.suppress(NotFoundError):
+            await entered.delete(NODES, NODE)
+
+
+class Changing:
+    """Capacities that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = DeviceCapacity()
+        self._event = asyncio.Event()
+
+    def set(self, *counts: int, deleted: tuple[str, ...] = ()) -> None:
+        self.now = (
+            DeviceCapacity({GPU: counts[0]}, {GPU: counts[1]}) if counts else DeviceCapacity(deleted=deleted)
+        )
+        self._event.set()
+
+    async def wait(self) -> None:
+        await self._event.wait()
+        self._event.clear()
+
+
+def keeper(client: Client, changing: Changing, *, reset: bool = False) -> NodeKeeper:
+    return NodeKeeper(
+        client,
+        read_machine(),
+        NodeOptions(NODE, {"zone": "a"}, "runc"),
+        SystemClock(),
+        capacity=lambda: changing.now,
+        reset=reset,
+    )
+
+
+async def node_until(client: Client, wanted: dict[str, tuple[str, str]]) -> Node:
+    """Wait until the node has these pairs of capacity and allocatable."""
+    async with asyncio.timeout(10):
+        while True:
+            with contextlib.suppress(NotFoundError):
+                node = await client.get(NODES, NODE)
+                capacity, free = node.status.capacity, node.status.allocatable
+                found = {name: (str(capacity.get(name)), str(free.get(name))) for name in wanted}
+                if found == wanted:
+                    return node
+            await asyncio.sleep(0.05)
+
+
+async def test_the_node_is_made_kept_and_made_again(client: Client) -> None:
+    changing = Changing()
+    kept = keeper(client, changing)
+    async with running(kept.run(changing.wait), name="node"):
+        changing.set(3, 2)
+        node = await node_until(client, {GPU: ("3", "2")})
+        assert node.metadata.labels["zone"] == "a"
+        assert [(one.type, one.status) for one in node.status.conditions] == [("Ready", "True")]
+        assert node.status.capacity["pods"] == Quantity("110")
+        lease = await client.get(LEASES, NODE, namespace=LEASE_NAMESPACE)
+        assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == (NODE, 40)
+        await client.delete(NODES, NODE)
+        changing.set(3, 1)
+        changing.set(3, 1)
+        await asyncio.sleep(0.2)
+        changing.set(3, 1)
+        await node_until(client, {GPU: ("3", "1")})
+        changing.set(deleted=(GPU,))
+        await node_until(client, {GPU: ("0", "0")})
+    assert str(kept.allocatable[GPU]) == "0"
+
+
+async def test_after_a_new_set_up_old_resources_are_zero_and_foreign_conditions_stay(client: Client) -> None:
+    network = {"type": "NetworkUnavailable", "status": "False"}
+    status: dict[str, Any] = {"capacity": {GPU: "4", "cpu": "1"}, "conditions": [network]}
+    await client.create(NODES, {"metadata": {"name": NODE}, "status": status})
+    await keeper(client, Changing()).report()
+    assert (await client.get(NODES, NODE)).status.capacity[GPU] == Quantity("4")
+    await keeper(client, Changing(), reset=True).report()
+    node = await client.get(NODES, NODE)
+    assert node.status.capacity[GPU] == Quantity("0")
+    assert sorted(one.type for one in node.status.conditions) == ["NetworkUnavailable", "Ready"]
+
+
+async def test_pods_come_from_the_server_and_statuses_go_back(client: Client) -> None:
+    statuses, taken = ApiStatuses(client, SystemClock()), dict[str, Pod]()
+
+    def take(_: str, pods: Any) -> None:
+        taken.clear()
+        taken.update({pod.metadata.name: pod for pod in pods})
+
+    spec = {"nodeName": NODE, "containers": [{"name": "a", "image": "i"}], "terminationGracePeriodSeconds": 5}
+    async with (
+        running(statuses.run(), name="statuses"),
+        running(follow_api(client, NODE, take), name="pods"),
+        asyncio.timeout(20),
+    ):
+        await client.create(PODS, {"metadata": {"name": "mine", "namespace": "default"}, "spec": spec})
+        await client.create(
+            PODS, {"metadata": {"name": "other", "namespace": "default"}, "spec": spec | {"nodeName": "else"}}
+        )
+        while "mine" not in taken:
+            await asyncio.sleep(0.02)
+        assert list(taken) == ["mine"]
+        pod = taken["mine"]
+        for phase in ("Pending", "Running", "Running"):
+            statuses.tell(pod, PodStatus(phase=phase, start_time=pod.metadata.creation_timestamp))
+        while (await client.get(PODS, "mine", namespace="default")).status.phase != "Running":
+            await asyncio.sleep(0.02)
+        await client.delete(PODS, "mine", namespace="default")
+        while taken["mine"].metadata.deletion_timestamp is None:
+            await asyncio.sleep(0.02)
+        statuses.ended(taken["mine"])
+        while taken:
+            await asyncio.sleep(0.02)
+        statuses.tell(pod, PodStatus(phase="Failed"))  # it is gone: nothing happens
+        await asyncio.sleep(0.2)
+        await client.delete(PODS, "other", namespace="default")

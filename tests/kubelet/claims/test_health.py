@@ -1,0 +1,136 @@
+"""Health streams from real drivers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from dray.kubelet.claims.health import FILE_NAME
+from dray.kubelet.claims.manager import ClaimManager
+from dray.runtime.clock import FakeClock
+from dray.wire import dra, health
+from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, told, until
+
+POD = pod_of("pod", direct("c"), uses=[("c", "")])
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path / "state", active={"pod-uid"})
+    world.api.add(claim_of("c"))
+    return world
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Driver:
+    return Driver("a.io", tmp_path / "a.sock")
+
+
+def shown(manager: ClaimManager) -> tuple[str, str | None]:
+    (status,) = manager.allocated_status(POD, POD.spec.containers[0])
+    (one,) = status.resources
+    return one.health, one.message
+
+
+@pytest.mark.parametrize("version", health.VERSIONS)
+async def test_changes_reach_the_pod(world: World, driver: Driver, version: str) -> None:
+    driver.versions = [*dra.VERSIONS, version]
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        assert shown(manager) == ("Unknown", None)
+        driver.messages.put_nowait([told("dev-c"), told("other")])
+        await until(lambda: shown(manager) == ("Healthy", None))
+        assert world.changed == [{"pod-uid"}]
+        # Another device, and the same word again: nobody is told.
+        driver.messages.put_nowait([told("dev-c"), told("other", "UNHEALTHY")])
+        driver.messages.put_nowait([told("dev-c", "UNHEALTHY", message="x" * 2000)])
+        await until(lambda: shown(manager)[0] == "Unhealthy")
+        assert shown(manager)[1] == "x" * 1021 + "..."
+        assert world.changed == [{"pod-uid"}] * 2
+
+
+async def test_no_stream_where_none_is_named(world: World, driver: Driver) -> None:
+    driver.versions = dra.VERSIONS
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        await asyncio.sleep(0.05)
+    assert driver.streams == 0
+
+
+async def test_a_service_that_is_named_but_missing(
+    world: World, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with driver.serving(tells_health=False), world.running(driver) as manager:
+        await until(lambda: "driver names a health service it lacks" in caplog.text)
+        await manager.prepare(POD)
+
+
+async def test_a_stream_that_ends_is_opened_again(world: World, driver: Driver) -> None:
+    clock = world.clock = FakeClock()
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        driver.messages.put_nowait([told("dev-c")])
+        await until(lambda: shown(manager)[0] == "Healthy")
+        driver.messages.put_nowait(None)
+        await until(lambda: shown(manager)[0] == "Unknown")
+        assert world.changed == [{"pod-uid"}] * 2
+        await clock.advance(4.9)
+        assert driver.streams == 1
+        await clock.advance(0.2)
+        driver.messages.put_nowait([told("dev-c", timeout=7)])
+        await until(lambda: shown(manager)[0] == "Healthy")
+        await clock.advance(7)
+        assert shown(manager)[0] == "Healthy"
+        await clock.advance(0.1)
+        assert shown(manager)[0] == "Unknown"
+
+
+async def test_a_rolling_update_keeps_the_health(world: World, tmp_path: Path) -> None:
+    old, new = Driver("a.io", tmp_path / "old.sock"), Driver("a.io", tmp_path / "new.sock")
+    async with old.serving(), new.serving(), world.running(old, new) as manager:
+        await manager.prepare(POD)
+        old.messages.put_nowait([told("dev-c")])
+        await until(lambda: shown(manager)[0] == "Healthy")
+        new.messages.put_nowait([told("dev-c", "UNHEALTHY")])
+        await until(lambda: shown(manager)[0] == "Unhealthy")
+        await manager.drivers.deregister("a.io", str(old.path))
+        assert shown(manager)[0] == "Unhealthy"
+        await manager.drivers.deregister("a.io", str(new.path))
+        assert shown(manager)[0] == "Unknown"
+
+
+async def test_health_survives_a_restart(world: World, driver: Driver) -> None:
+    world.clock = FakeClock()
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        driver.messages.put_nowait([told("dev-c", "UNHEALTHY")])
+        await until(lambda: shown(manager)[0] == "Unhealthy")
+        content = (world.directory / FILE_NAME).read_bytes()
+    (world.directory / FILE_NAME).write_bytes(content)  # as after a kill: nobody cleared it
+    with world.manager() as manager:
+        assert shown(manager)[0] == "Unhealthy"
+
+
+async def test_a_broken_file_is_only_told(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.directory.mkdir()
+    (world.directory / FILE_NAME).write_text("{")
+    with world.manager():
+        assert "health of devices is unknown until told again" in caplog.text
+
+
+async def test_a_stranger_on_the_socket(world: World, tmp_path: Path) -> None:
+    """Whatever answers there does not end the process."""
+    path = tmp_path / "a.sock"
+
+    async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(garbage, path)
+    async with server, world.running() as manager:
+        await manager.drivers.register("a.io", str(path), ["v1.DRAPlugin", "v1.DRAResourceHealth"])
+        await asyncio.sleep(0.1)
+        assert not manager.drivers.is_usable("a.io")

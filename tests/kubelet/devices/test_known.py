@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import pytest
+
+from dray.kubelet.devices.known import GRACE, Device, KnownDevices, from_wire
+from dray.kubelet.node.resources import DeviceCapacity
+from dray.wire.gen import deviceplugin_v1beta1_pb2 as pb
+from tests.kubelet.devices.small_node import OTHER, RESOURCE, SmallPlugin, devices
+
+
+def counts(known: KnownDevices, now: float = 0.0, resource: str = RESOURCE) -> tuple[int, int]:
+    """Capacity, allocatable."""
+    found = known.capacity(now)
+    return found.capacity[resource], found.allocatable[resource]
+
+
+def test_from_wire() -> None:
+    topology = pb.TopologyInfo(nodes=[pb.NUMANode(ID=2), pb.NUMANode(ID=0), pb.NUMANode(ID=2)])
+    cases = [
+        (pb.Device(ID="a", health="Healthy"), Device("a", True)),
+        (pb.Device(ID="a", health="healthy"), Device("a", False)),
+        (pb.Device(ID="a", health=""), Device("a", False)),
+        (
+            pb.Device(ID="a", health="Unhealthy", topology=pb.TopologyInfo()),
+            Device("a", False, (), has_topology=True),
+        ),
+        (
+            pb.Device(ID="a", health="Healthy", topology=topology),
+            Device("a", True, (0, 2), has_topology=True),
+        ),
+    ]
+    for message, device in cases:
+        assert from_wire(message) == device
+
+
+def test_capacity_and_allocatable() -> None:
+    known = KnownDevices()
+    plugin = SmallPlugin()
+    known.connected(RESOURCE, plugin)
+    assert counts(known) == (0, 0)
+    healthy, bad = devices("d1", "d2"), devices("d3", healthy=False)
+    steps = [
+        ([*healthy, *bad], (3, 2)),
+        (healthy, (2, 2)),
+        ([*devices("d1", healthy=False), healthy[1], *bad], (3, 1)),
+        ([*devices("d1", healthy=False), *bad], (2, 0)),
+    ]
+    for listed, expected in steps:
+        known.listed(RESOURCE, listed, plugin)
+        assert counts(known) == expected
+    other = SmallPlugin()
+    known.connected(OTHER, other)
+    known.listed(OTHER, healthy, other)
+    assert counts(known, resource=OTHER) == (2, 2)
+    assert counts(known) == (2, 0)
+
+
+def test_a_stopped_resource_goes_after_its_grace() -> None:
+    known = KnownDevices()
+    plugin = SmallPlugin(pre_start=True)
+    known.connected(RESOURCE, plugin)
+    known.listed(RESOURCE, [*devices("d1"), *devices("d2", healthy=False)], plugin)
+    known.stopped(RESOURCE, plugin, 10.0)
+    known.stopped(RESOURCE, plugin, 20.0)
+    assert counts(known, 10.0 + GRACE) == (2, 0)
+    stopped = known.get(RESOURCE)
+    assert stopped is not None
+    assert (stopped.healthy, stopped.unhealthy) == (frozenset(), frozenset({"d1", "d2"}))
+    assert stopped.endpoint is None
+    assert stopped.options is not None
+    assert stopped.options.pre_start_required
+    assert known.capacity(10.1 + GRACE) == DeviceCapacity({}, {}, (RESOURCE,))
+    assert known.capacity(10.1 + GRACE) == DeviceCapacity()
+    assert list(known) == []
+    known.listed(RESOURCE, devices("d1"), plugin)
+    assert RESOURCE not in known
+
+
+def test_a_plugin_that_comes_back_in_time() -> None:
+    known = KnownDevices()
+    old, new = SmallPlugin(), SmallPlugin()
+    known.connected(RESOURCE, old)
+    known.listed(RESOURCE, devices("d1", "d2"), old)
+    known.stopped(RESOURCE, old, 0.0)
+    known.connected(RESOURCE, new)
+    assert counts(known, 10 * GRACE) == (2, 0)
+    known.listed(RESOURCE, devices("d1"), new)
+    assert counts(known, 10 * GRACE) == (1, 1)
+
+
+def test_restored_has_nothing_to_give() -> None:
+    known = KnownDevices()
+    known.restored(RESOURCE, 5.0)
+    assert counts(known, 5.0) == (0, 0)
+    restored = known.get(RESOURCE)
+    assert restored is not None
+    assert restored.options is None
+    assert known.capacity(5.1 + GRACE).deleted == (RESOURCE,)
+
+
+@pytest.mark.parametrize("first_to_stop", [0, 1])
+def test_two_instances_and_either_one_stops(first_to_stop: int) -> None:
+    known = KnownDevices()
+    plugins = [SmallPlugin(), SmallPlugin()]
+    for one in plugins:
+        known.connected(RESOURCE, one)
+        known.listed(RESOURCE, devices("d1", "d2"), one)
+    assert known.get(RESOURCE).endpoint is plugins[1]  # type: ignore[union-attr]
+    known.stopped(RESOURCE, plugins[first_to_stop], 0.0)
+    assert counts(known, 10 * GRACE) == (2, 2)
+    left = plugins[1 - first_to_stop]
+    assert known.get(RESOURCE).endpoint is left  # type: ignore[union-attr]
+    known.stopped(RESOURCE, left, 1.0)
+    assert counts(known, 1.0) == (2, 0)
+
+
+def test_an_older_instance_does_not_speak_over_a_newer_one() -> None:
+    known = KnownDevices()
+    old, new = SmallPlugin(), SmallPlugin()
+    for one in (old, new):
+        known.connected(RESOURCE, one)
+    known.listed(RESOURCE, devices("d1", "d2"), old)
+    assert known.get(RESOURCE).endpoint is old  # type: ignore[union-attr]
+    known.listed(RESOURCE, devices("d1", "d2", "d3"), new)
+    known.listed(RESOURCE, devices("d1", "d2", healthy=False), old)
+    assert counts(known) == (3, 3)
+    known.stopped(RESOURCE, new, 0.0)
+    assert counts(known) == (2, 0)
+
+
+def test_a_newer_instance_that_never_listed_takes_nothing_away() -> None:
+    known = KnownDevices()
+    old, new = SmallPlugin(), SmallPlugin()
+    known.connected(RESOURCE, old)
+    known.listed(RESOURCE, devices("d1", "d2"), old)
+    known.connected(RESOURCE, new)
+    known.stopped(RESOURCE, old, 0.0)
+    assert counts(known, 10 * GRACE) == (2, 2)
+    known.stopped(RESOURCE, new, 1.0)
+    assert counts(known, 1.0) == (2, 0)
+
+
+def test_an_id_listed_twice_counts_once() -> None:
+    known = KnownDevices()
+    plugin = SmallPlugin()
+    known.connected(RESOURCE, plugin)
+    known.listed(RESOURCE, [*devices("d1"), *devices("d1", healthy=False)], plugin)
+    assert counts(known) == (1, 0)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.codec import view
+from dray.api.core import Pod
+from dray.cdi.edits import ContainerEdits, DeviceNode, Mount
+from dray.errors import InvalidError
+from dray.kubelet.pods.contract import RunOptions
+from dray.kubelet.pods.start import container_config
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
+from tests.kubelet.pods.test_environment import Objects
+
+OPTIONS = RunOptions(
+    ContainerEdits(
+        env=(("GPU", "0"), ("X", "device")),
+        device_nodes=(DeviceNode("/dev/g0", "/dev/g0"),),
+        mounts=(Mount("/host/lib", "/lib/g"), Mount("/host/x", "/x")),
+        annotations=(("a", "b"),),
+    ),
+    ("v/c=plugin", "v/c=both"),
+)
+
+
+def config(
+    security: dict[str, Any] | None = None, pod_security: dict[str, Any] | None = None, **more: Any
+) -> ContainerConfig:
+    container = {
+        "name": "c",
+        "image": "i",
+        "command": ["run", "$(GPU)$(X)"],
+        "env": [{"name": "X", "value": "pod"}],
+        "volumeMounts": [{"name": "v", "mountPath": "/x"}],
+        "securityContext": security or {},
+        **more,
+    }
+    document = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u"},
+        "spec": {"containers": [container], "securityContext": pod_security or {}},
+    }
+    pod = view(document, Pod)
+    return container_config(
+        pod,
+        pod.spec.containers[0],
+        2,
+        OPTIONS,
+        claims_cdi=("v/c=claim", "v/c=both"),
+        volumes={"v": Path("/volume")},
+        sources=Objects(),
+        logs=Path("/logs"),
+    )
+
+
+def test_devices_and_the_pods_own_are_put_together() -> None:
+    found = config()
+    assert found.pod == PodIdentity("u", "ns", "p")
+    assert found.env == (("GPU", "0"), ("X", "pod"))
+    assert found.command == ("run", "0pod")
+    assert found.mounts == (Mount("/host/lib", "/lib/g"), Mount("/volume", "/x"))
+    assert found.cdi_devices == ("v/c=claim", "v/c=both", "v/c=plugin")
+    assert (found.device_nodes, found.annotations) == (OPTIONS.edits.device_nodes, (("a", "b"),))
+    assert (found.attempt, found.log_path) == (2, Path("/logs/ns_p_u/c/2.log"))
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, (0, 0, 0)),
+        ({"limits": {"cpu": "500m", "memory": "1Gi"}}, (512, 50_000, 1 << 30)),
+        ({"requests": {"cpu": "2"}, "limits": {"cpu": "4"}}, (2048, 400_000, 0)),
+        ({"requests": {"cpu": "1m"}}, (2, 0, 0)),
+        ({"limits": {"cpu": "1m"}}, (2, 1000, 0)),
+    ],
+)
+def test_limits(resources: dict[str, Any], expected: tuple[int, int, int]) -> None:
+    found = config(resources=resources)
+    assert (found.cpu_shares, found.cpu_quota, found.memory_limit) == expected
+
+
+def test_the_containers_security_goes_before_the_pods() -> None:
+    found = config(
+        {
+            "runAsUser": 7,
+            "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
+            "allowPrivilegeEscalation": False,
+        },
+        {"runAsUser": 8, "runAsGroup": 9, "supplementalGroups": [10]},
+    )
+    assert found.security == Security(
+        user=7,
+        group=9,
+        supplemental_groups=(10,),
+        add_capabilities=("NET_ADMIN",),
+        drop_capabilities=("ALL",),
+        no_new_privileges=True,
+    )
+    with pytest.raises(InvalidError, match="has runAsNonRoot and will run as root"):
+        config({"runAsUser": 0}, {"runAsNonRoot": True})

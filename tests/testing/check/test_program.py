@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dray.errors import InvalidError
+from dray.runtime.clock import SystemClock
+from dray.testing.check.program import Program, Room, fill_in, private_room, wait_until
+
+CLOCK = SystemClock()
+
+
+def program(room: Room, code: str) -> Program:
+    return Program([sys.executable, "-c", code], room, {"CHECKED": "yes"}, CLOCK)
+
+
+def test_words_of_a_command(tmp_path: Path) -> None:
+    room = Room(tmp_path, is_isolated=False)
+    words = room.words(None)
+    assert fill_in([sys.executable, "--dir={device-plugin-dir}", '{"a": 1}'], words) == [
+        sys.executable,
+        f"--dir={tmp_path}/kubelet/device-plugins",
+        '{"a": 1}',
+    ]
+    with pytest.raises(InvalidError, match="COMMAND"):
+        fill_in([], words)
+
+
+def test_paths_of_an_isolated_program_are_found_outside(tmp_path: Path) -> None:
+    room = Room(tmp_path, is_isolated=True)
+    assert room.outside("/var/lib/kubelet/plugins/d/dra.sock") == tmp_path / "kubelet/plugins/d/dra.sock"
+    assert room.outside("/run/cdi/x.json") == tmp_path / "cdi/x.json"
+    assert room.outside("/elsewhere") == Path("/elsewhere")
+    assert Room(tmp_path, is_isolated=False).outside("/run/cdi/x") == Path("/run/cdi/x")
+
+
+async def test_nothing_remains() -> None:
+    before = [path.exists() for path in (Path("/var/lib/kubelet"), Path("/var/run/cdi"))]
+    with private_room() as room:
+        assert room.device_plugins.is_dir() and room.cdi.is_dir()
+        started = program(room, "import time; time.sleep(60)")
+        await started.start()
+        assert started.is_running and started.death() == ""
+        await started.kill()
+        assert not started.is_running
+        assert "SIGKILL" in started.death()
+    assert not room.root.exists()
+    after = [path.exists() for path in (Path("/var/lib/kubelet"), Path("/var/run/cdi"))]
+    # Another check that runs meanwhile may still need what this one made.
+    assert all(now or not then for then, now in zip(before, after, strict=True))
+
+
+async def test_a_death_is_told_with_the_last_words() -> None:
+    with private_room() as room:
+        started = program(room, "import os, sys; sys.exit('no ' + os.environ['CHECKED'])")
+        await started.start()
+        assert await wait_until(lambda: not started.is_running, 10, CLOCK)
+        assert started.death() == "the process ended with exit code 1; its last line: no yes"
+        assert await started.terminate(1) is None
+
+
+def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match="there is no program '/no/such/program'"):
+        fill_in(["/no/such/program"], {})
+
+
+async def test_an_isolated_program_sees_its_directories_as_the_kubelets() -> None:
+    """Without root there is no isolation, and the program would write to the machine: it is given ours by name then."""
+    with private_room() as room:
+        kubelet, cdi = ("/var/lib/kubelet", "/var/run/cdi") if room.is_isolated else (room.kubelet, room.cdi)
+        code = f"open('{kubelet}/device-plugins/here', 'w'); open('{cdi}/here', 'w')"
+        started = program(room, code)
+        await started.start()
+        assert await wait_until(lambda: not started.is_running, 10, CLOCK)
+        assert started.death() == "the process ended with exit code 0"
+        assert (room.device_plugins / "here").exists() and (room.cdi / "here").exists()
+        assert not Path("/var/lib/kubelet/device-plugins/here").exists()
+
+
+async def test_work_is_measured() -> None:
+    with private_room() as room:
+        busy = program(room, "while True: pass")
+        idle = program(room, "import time; time.sleep(60)")
+        await busy.start()
+        await idle.start()
+        assert await wait_until(lambda: busy.busy_seconds() > 0.3, 10, CLOCK)
+        assert idle.busy_seconds() < busy.busy_seconds()
+        await busy.kill()
+        await idle.kill()
