@@ -55,6 +55,7 @@ from dray.wire.deviceplugin import DIRECTORY as DEVICE_PLUGINS
 
 _log = get_log("kubelet")
 
+Work = Callable[[], Coroutine[Any, Any, None]]
 REGISTRY = "plugins_registry"
 RUNC, PROCESS = "runc", "process"
 
@@ -91,108 +92,159 @@ async def run_kubelet(options: KubeletOptions, clock: Clock | None = None) -> No
         async with asyncio.TaskGroup() as group:
             for name, work in kubelet.tasks.items():
                 group.create_task(work(), name=name)
-            _log.info("ready", node=kubelet.node, runtime=options.runtime, sources=sorted(kubelet.sources))
+            _log.info("ready", node=kubelet.node, runtime=options.runtime, sources=sorted(_sources(options)))
 
 
 @dataclass
 class _Kubelet:
-    """The parts that run, by name."""
+    """The parts while they are put together, in the order in which they need each other."""
 
+    options: KubeletOptions
+    clock: Clock
+    stack: AsyncExitStack
+    machine: Machine
     node: str
-    sources: frozenset[str]
-    tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]]
+    client: Client | None
+    runtime: Runtime
+    metrics: Metrics
+    counts: KubeletMetrics
+    pods: PodsSeen = field(default_factory=PodsSeen)
+    tasks: dict[str, Work] = field(default_factory=dict)
+
+    def topology_and_devices(self) -> tuple[TopologyManager, DeviceManager]:
+        """The device manager has read its checkpoint."""
+        found = read_numa(open_host_root(self.options.host_root)).items
+        distances = {node.id: node.distances for node in found if node.distances}
+        numa = NumaNodes(tuple(node.id for node in found), distances)
+        topology = TopologyManager(self.options.topology, numa, self.clock, self.counts.topology)
+        devices = DeviceManager(
+            Surroundings(
+                checkpoint=self.options.device_plugin_dir / CHECKPOINT,
+                active_pods=self.pods.uids,
+                sources_ready=self.pods.is_ready,
+                was_running=self.pods.was_running,
+                affinity=topology.affinity,
+                numa_nodes=numa.ids,
+                clock=self.clock,
+                metrics=self.counts,
+                health_changed=self.pods.wake,
+            )
+        )
+        topology.add_provider(devices)
+        self.stack.callback(devices.close)
+        devices.load()
+        return topology, devices
+
+    def claims(self) -> ClaimManager:
+        """It has read its record."""
+        api: ClaimApi = ServerClaimApi(self.client) if self.client else NoClaims()
+        claims = ClaimManager(
+            ClaimConfig(self.options.root_dir, self.node),
+            api,
+            self.clock,
+            active_pods=self.pods.uids,
+            sources_ready=self.pods.is_ready,
+            metrics=self.metrics,
+            pods_changed=self.pods.wake,
+        )
+        return self.stack.enter_context(claims)
+
+    def make_pods(
+        self, topology: TopologyManager, devices: DeviceManager, seen: DevicesSeen, claims: ClaimManager
+    ) -> None:
+        """The pod manager, and where statuses go."""
+
+        def allocatable() -> Mapping[str, Quantity]:
+            return node_resources(self.machine.resources, seen.capacity(), {}).allocatable
+
+        def rejected(reason: str) -> None:
+            self.counts.rejections.labels(reason).inc()
+
+        api = ApiStatuses(self.client, self.clock) if self.client else None
+        if api is not None:
+            self.tasks["statuses"] = api.run
+        objects: Objects = ApiObjects(self.client) if self.client else NoObjects()
+        self.pods.manager = PodManager(
+            Parts(
+                self.runtime,
+                NodeAdmission(topology, devices, allocatable, rejected),
+                devices,
+                claims,
+                ByOrigin(FileStatuses(self.options.state_dir / "status"), api),
+                objects,
+            ),
+            self.options.state_dir,
+            self.options.log_dir,
+            self.clock,
+            sources=_sources(self.options),
+            host_address=self.machine.address,
+            reached=self.options.reached,
+        )
+        self.tasks["pods"] = self.pods.manager.run
+
+    async def serve(self, devices: DeviceManager, seen: DevicesSeen, claims: ClaimManager) -> None:
+        """Plugins may register, and pod resources and metrics be asked for."""
+        enter = self.stack.enter_async_context
+        connections = Connections(seen)
+        await enter(connections.running())
+        registration = Registration(self.options.device_plugin_dir, connections, self.counts)
+        await enter(registration.serving())
+        await enter(running(claims.run(), name="claims"))
+        handlers: dict[str, PluginHandler] = {"DRAPlugin": claims.drivers}
+        watcher = PluginWatcher(self.options.root_dir / REGISTRY, handlers, self.clock)
+        handlers["DevicePlugin"] = DevicePluginHandler(connections, watcher.lost)
+        self.counts.follow_plugins(lambda: watcher.states)
+        await enter(watcher.running())
+        view = Sources(self.pods, devices, ClaimsSeen(claims))
+        asked = self.counts.pod_resources
+        await enter(serve_pod_resources(self.options.root_dir, view, clock=self.clock, metrics=asked))
+        if self.options.metrics is not None:
+            host, port = self.options.metrics
+            checks = {"/healthz": registration.check}
+            chosen = await enter(serve_metrics(self.metrics, host=host, port=port, checks=checks))
+            _log.info("metrics", address=f"http://{host}:{chosen}/metrics")
+
+    def follow(self, devices: DeviceManager, seen: DevicesSeen) -> None:
+        """The Node, and where pods come from."""
+        options, take = self.options, self.pods.manager.take
+        if (client := self.client) is not None:
+            keeper = NodeKeeper(
+                client,
+                self.machine,
+                NodeOptions(self.node, options.labels, self.runtime.name),
+                self.clock,
+                capacity=seen.capacity,
+                reset=devices.was_recreated,
+            )
+            self.tasks["node"] = lambda: keeper.run(seen.wait)
+            self.tasks["pods of the API server"] = lambda: follow_api(client, self.node, take)
+        if (manifests := options.manifests) is not None:
+            self.tasks["manifests"] = lambda: follow_directory(manifests, self.node, self.clock, take)
+        if options.files:
+            take(FILES, read_pods(options.files, self.node, self.clock))
 
 
 async def _assemble(stack: AsyncExitStack, options: KubeletOptions, clock: Clock) -> _Kubelet:
+    _sources(options)
     machine = read_machine(state_dir=options.root_dir.parent, max_pods=options.max_pods)
-    node = options.node_name or machine.hostname
-    metrics = Metrics()
-    client = await _client(stack, options)
+    client = (
+        await stack.enter_async_context(Client(find_access(options.kubeconfig)))
+        if options.kubeconfig
+        else None
+    )
     runtime = await stack.enter_async_context(_runtime(options, clock))
     await runtime.check_ready()
-    sources = _sources(options)
-
-    pods = PodsSeen()
-    numa = _numa(options)
-    kubelet_metrics = KubeletMetrics(metrics)
-    topology = TopologyManager(options.topology, numa, clock, kubelet_metrics.topology)
-    devices = DeviceManager(
-        Surroundings(
-            checkpoint=options.device_plugin_dir / CHECKPOINT,
-            active_pods=pods.uids,
-            sources_ready=pods.is_ready,
-            was_running=pods.was_running,
-            affinity=topology.affinity,
-            numa_nodes=numa.ids,
-            clock=clock,
-            metrics=kubelet_metrics,
-            health_changed=pods.wake,
-        )
+    metrics = Metrics()
+    node = options.node_name or machine.hostname
+    kubelet = _Kubelet(
+        options, clock, stack, machine, node, client, runtime, metrics, KubeletMetrics(metrics)
     )
-    topology.add_provider(devices)
-    api: ClaimApi = ServerClaimApi(client) if client else NoClaims()
-    claims = stack.enter_context(
-        ClaimManager(
-            ClaimConfig(options.root_dir, node),
-            api,
-            clock,
-            active_pods=pods.uids,
-            sources_ready=pods.is_ready,
-            metrics=metrics,
-            pods_changed=pods.wake,
-        )
-    )
-    stack.callback(devices.close)
-    devices.load()
-    seen = DevicesSeen(devices)
-    api_statuses = ApiStatuses(client, clock) if client else None
-    keeper = _keeper(client, machine, node, options, clock, devices, runtime) if client else None
-    objects: Objects = ApiObjects(client) if client else NoObjects()
-
-    def allocatable() -> Mapping[str, Quantity]:
-        return node_resources(machine.resources, devices.capacity(), {}).allocatable
-
-    pods.manager = PodManager(
-        Parts(
-            runtime,
-            NodeAdmission(topology, devices, allocatable),
-            devices,
-            claims,
-            ByOrigin(FileStatuses(options.state_dir / "status"), api_statuses),
-            objects,
-        ),
-        options.state_dir,
-        options.log_dir,
-        clock,
-        sources=sources,
-        host_address=machine.address,
-        reached=options.reached,
-    )
-    connections = Connections(seen)
-    await stack.enter_async_context(connections.running())
-    registration = Registration(options.device_plugin_dir, connections, kubelet_metrics)
-    await stack.enter_async_context(registration.serving())
-    await stack.enter_async_context(running(claims.run(), name="claims"))
-    await stack.enter_async_context(_watching(options, connections, claims, clock, kubelet_metrics))
-    view = Sources(pods, devices, ClaimsSeen(claims))
-    await stack.enter_async_context(
-        serve_pod_resources(options.root_dir, view, clock=clock, metrics=kubelet_metrics.pod_resources)
-    )
-    if options.metrics is not None:
-        host, port = options.metrics
-        chosen = await stack.enter_async_context(serve_metrics(metrics, host=host, port=port))
-        _log.info("metrics", address=f"http://{host}:{chosen}/metrics")
-    tasks: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {"pods": pods.manager.run}
-    if client is not None and keeper is not None and api_statuses is not None:
-        tasks["node"] = lambda: keeper.run(seen.wait)
-        tasks["statuses"] = api_statuses.run
-        tasks["pods of the API server"] = lambda: follow_api(client, node, pods.manager.take)
-    if options.manifests is not None:
-        manifests = options.manifests
-        tasks["manifests"] = lambda: follow_directory(manifests, node, clock, pods.manager.take)
-    if options.files:
-        pods.manager.take(FILES, read_pods(options.files, node, clock))
-    return _Kubelet(node, sources, tasks)
+    topology, devices = kubelet.topology_and_devices()
+    claims, seen = kubelet.claims(), DevicesSeen(devices)
+    kubelet.make_pods(topology, devices, seen, claims)
+    await kubelet.serve(devices, seen, claims)
+    kubelet.follow(devices, seen)
+    return kubelet
 
 
 def _sources(options: KubeletOptions) -> frozenset[str]:
@@ -203,12 +255,6 @@ def _sources(options: KubeletOptions) -> frozenset[str]:
             "no source of pods: give --kubeconfig, --manifests DIRECTORY or -f FILE", field="--kubeconfig"
         )
     return chosen
-
-
-async def _client(stack: AsyncExitStack, options: KubeletOptions) -> Client | None:
-    if options.kubeconfig is None:
-        return None
-    return await stack.enter_async_context(Client(find_access(options.kubeconfig)))
 
 
 @asynccontextmanager
@@ -223,46 +269,3 @@ async def _runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[Runti
         raise InvalidError(f"--runtime {options.runtime!r} must be {RUNC} or {PROCESS}", field="--runtime")
     async with chosen as runtime:
         yield runtime
-
-
-def _numa(options: KubeletOptions) -> NumaNodes:
-    found = read_numa(open_host_root(options.host_root))
-    return NumaNodes(
-        tuple(node.id for node in found.items),
-        {node.id: node.distances for node in found.items if node.distances},
-    )
-
-
-def _keeper(
-    client: Client,
-    machine: Machine,
-    node: str,
-    options: KubeletOptions,
-    clock: Clock,
-    devices: DeviceManager,
-    runtime: Runtime,
-) -> NodeKeeper:
-    return NodeKeeper(
-        client,
-        machine,
-        NodeOptions(node, options.labels, runtime.name),
-        clock,
-        capacity=devices.capacity,
-        reset=devices.was_recreated,
-    )
-
-
-@asynccontextmanager
-async def _watching(
-    options: KubeletOptions,
-    connections: Connections,
-    claims: ClaimManager,
-    clock: Clock,
-    metrics: KubeletMetrics,
-) -> AsyncIterator[None]:
-    handlers: dict[str, PluginHandler] = {"DRAPlugin": claims.drivers}
-    watcher = PluginWatcher(options.root_dir / REGISTRY, handlers, clock)
-    handlers["DevicePlugin"] = DevicePluginHandler(connections, watcher.lost)
-    metrics.follow_plugins(lambda: watcher.states)
-    async with watcher.running():
-        yield

@@ -12,6 +12,7 @@ from dray.errors import Error, InvariantError, NotFoundError
 from dray.kubelet.claims.manager import ClaimManager
 from dray.kubelet.devices.known import Device
 from dray.kubelet.devices.manager import DeviceManager
+from dray.kubelet.node.resources import DeviceCapacity
 from dray.kubelet.plugins.endpoint import PluginEndpoint
 from dray.kubelet.podresources import HeldClaim, HeldDevice
 from dray.kubelet.pods.manager import PodManager
@@ -54,6 +55,7 @@ class DevicesSeen:
     def __init__(self, devices: DeviceManager) -> None:
         self._devices = devices
         self._changed = asyncio.Event()
+        self._deleted: set[str] = set()
 
     def connected(self, resource: str, endpoint: PluginEndpoint) -> None:
         """See `Devices`."""
@@ -69,6 +71,12 @@ class DevicesSeen:
         """See `Devices`."""
         self._devices.disconnected(resource, endpoint)
         self._changed.set()
+
+    def capacity(self) -> DeviceCapacity:
+        """For all who ask. The manager names a resource that it gave up once; here it stays named until it is back."""
+        found = self._devices.capacity()
+        self._deleted = (self._deleted | set(found.deleted)) - found.capacity.keys()
+        return DeviceCapacity(found.capacity, found.allocatable, tuple(sorted(self._deleted)))
 
     async def wait(self) -> None:
         """Until something changed since the last call."""
