@@ -14,7 +14,7 @@ import pytest
 from dray.cdi.edits import DeviceNode, Mount
 from dray.errors import InvalidError
 from dray.kubelet.runtimes.contract import ContainerConfig, Security, State
-from dray.kubelet.runtimes.liveness import Identity
+from dray.kubelet.runtimes.liveness import Identity, wait_ended
 from dray.kubelet.runtimes.process import ProcessRuntime, not_applied
 from dray.kubelet.runtimes.records import Running
 from dray.kubelet.runtimes.shim import start_time
@@ -147,7 +147,8 @@ async def test_a_keeper_killed_before_the_start_means_that_nothing_ran(world: Wo
     async with ProcessRuntime(world.directory / "state") as runtime:
         container = await started(world, runtime, world.container("true"))
         await wait_state(runtime, container, State.EXITED)
-        directory, _, _ = records(world, container)
+        directory, keeper, _ = records(world, container)
+        assert await wait_ended(keeper, 10.0)
     for name in ("running.json", "exit.json"):
         (directory / name).unlink()
     async with ProcessRuntime(world.directory / "state") as runtime:

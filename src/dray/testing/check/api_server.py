@@ -34,7 +34,7 @@ from dray.testing.check import kubernetes_protobuf
 
 Document = dict[str, Any]
 _JSON: Final = "application/json"
-_STOP_SECONDS: Final = 1.0
+_STOP_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
