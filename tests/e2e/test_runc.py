@@ -127,7 +127,7 @@ async def test_host_network(world: World, settings: RuncSettings) -> None:
 
 async def test_host_pid_and_nothing_of_it_stays(world: World, settings: RuncSettings) -> None:
     beat = world.shared / "beat"
-    script = f"[ $$ -gt 1 ] && echo seen; (while :; do echo >> {beat}; sleep 0.02; done) & sleep 0.2"
+    script = f"[ $$ -gt 1 ] && echo seen; (while :; do echo >> {beat}; sleep 0.02; done) & until [ -s {beat} ]; do sleep 0.02; done"
     async with RuncRuntime(settings) as runtime:
         assert await ran(world, runtime, world.container(script), pid=True) == ["seen"]
     size = beat.stat().st_size

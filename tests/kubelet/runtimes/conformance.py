@@ -165,7 +165,7 @@ class Conformance:
 
     async def test_nothing_of_a_container_outlives_it(self, world: World) -> None:
         beat = world.shared / "beat"
-        script = f"(trap '' HUP TERM; while :; do echo >> {beat}; sleep 0.02; done) & setsid sleep 100 & sleep 0.2; exit 0"
+        script = f"(trap '' HUP TERM; while :; do echo >> {beat}; sleep 0.02; done) & setsid sleep 100 & until [ -s {beat} ]; do sleep 0.02; done; exit 0"
         async with world.open() as runtime:
             container = await self.run(world, runtime, world.container(script))
             await wait_state(runtime, container, State.EXITED)

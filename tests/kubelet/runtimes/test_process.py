@@ -18,7 +18,7 @@ from dray.kubelet.runtimes.liveness import Identity, wait_ended
 from dray.kubelet.runtimes.process import ProcessRuntime, not_applied
 from dray.kubelet.runtimes.records import Running
 from dray.kubelet.runtimes.shim import start_time
-from tests.kubelet.runtimes.conformance import KeptConformance, World, told, wait_log, wait_state
+from tests.kubelet.runtimes.conformance import KeptConformance, World, told, wait_log, wait_state, wait_text
 
 
 def keepers(directory: Path) -> list[int]:
@@ -212,6 +212,7 @@ async def test_many_starts_at_once_run_it_once(world: World) -> None:
             for _ in range(6):
                 group.create_task(runtime.start(container))
         assert (await told(runtime, container)).state is State.RUNNING
+        await wait_text(marks, "x")
         await asyncio.sleep(0.1)
         assert marks.read_text() == "x\n"
 
