@@ -136,6 +136,10 @@ class Node:
         """How often a device plugin has connected so far."""
         return (self.root / "kubelet.log").read_text().count("device plugin connected")
 
+    def wait_connected(self, before: int) -> None:
+        """Until a plugin has connected once more."""
+        self.until(lambda: self.connections() > before, "the plugin back")
+
     def allocatable(self, resource: str) -> str:
         found: str = (
             self.get(f"/api/v1/nodes/{NODE}").get("status", {}).get("allocatable", {}).get(resource, "")
@@ -147,6 +151,10 @@ class Node:
 
     def delete(self, name: str) -> None:
         self.plane.request("DELETE", f"/api/v1/namespaces/default/pods/{name}")
+        self.wait_gone(name)
+
+    def wait_gone(self, name: str) -> None:
+        """Until the server does not have the pod any more."""
         self.until(lambda: not self.pod(name), f"{name} gone")
 
 
@@ -187,7 +195,7 @@ def node(plane: ControlPlane, tools: Tools) -> Iterator[Node]:
         for item in plane.request("GET", "/api/v1/namespaces/default/pods")["items"]:
             name = item["metadata"]["name"]
             plane.request("DELETE", f"/api/v1/namespaces/default/pods/{name}")
-            made.until(lambda name=name: not made.pod(name), f"{name} gone")  # type: ignore[misc]
+            made.wait_gone(name)
         made.stop_all()
         with contextlib.suppress(Exception):
             plane.request("DELETE", f"/api/v1/nodes/{NODE}")
@@ -244,9 +252,7 @@ def test_gos_sample_plugin_serves_pods_and_either_side_may_die(node: Node, rootf
         node.kill(victim)
         os.kill(first, 0)
         node.start_kubelet() if victim == "kubelet" else node.start_plugin()
-        node.until(
-            lambda before=before: node.connections() > before, f"the plugin back after the {victim} died"
-        )  # type: ignore[misc]
+        node.wait_connected(before)
         node.until(lambda: node.allocatable(SAMPLE) == "2", f"two devices again after the {victim} died")
         assert pid_of(node, "77771") == first
     node.create(pod("second", rootfs, "exec sleep 77772", resources=wants))
