@@ -146,7 +146,9 @@ def _keeps(constraint: DeviceConstraint, rules: Rules, picks: Assignment) -> boo
         values = [read(attribute_of(one, name)) for one in meant]
         if any(kind == "missing" for kind, _ in values):
             return False
-        if any(kind == "unknown" for kind, _ in values) and (lists or len(values) > 1):
+        # Without the gate a list is no value. Kubernetes (1.37 too) lets the first device of a distinctAttribute have one.
+        unread = values if lists or (is_match and len(values) > 1) else values[1:]
+        if any(kind == "unknown" for kind, _ in unread):
             return False
         if (
             lists
