@@ -112,10 +112,13 @@ class Bounds:
         return False
 
     def _could_have(self, request: Request, candidate: Candidate) -> bool:
+        # Amounts first, as in the search: where they make no sense, that is the answer.
         ledger = self._ledger
-        if not ledger.allows(request, candidate) or ledger.is_tainted(request, candidate):
-            return False
-        return ledger.fits_capacity(request, candidate)
+        return (
+            ledger.fits_capacity(request, candidate)
+            and ledger.allows(request, candidate)
+            and not ledger.is_tainted(request, candidate)
+        )
 
     def is_like(self, request: Request, slot: int, tried: set[int]) -> bool:
         """Whether a device of the same kind was tried at this place, and neither is part of the picks so far."""

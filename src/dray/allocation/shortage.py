@@ -80,9 +80,13 @@ class Shortage:
         self._groups: dict[int, Groups] = {}
         self._places = {(one[0].claim, one[0].index): n for n, one in enumerate(self._open)}
         self._certain: dict[int, bool] = {}
+        # Less than no devices breaks the planner's count, so that a first claim may get too big, which is an error.
+        self._is_off = any(one.count < 0 for alternatives in self._open for one in alternatives)
 
     def is_certain_from(self, claim: int) -> bool:
         """Whether a claim and those after it lack something even where nothing was chosen yet; picks do not count."""
+        if self._is_off:
+            return False
         if claim not in self._certain:
             place = sum(one[0].claim < claim for one in self._open)
             gone = self._room.gone(at_first=True)
@@ -91,8 +95,7 @@ class Shortage:
 
     def is_short(self, request: Request, number: int, start: int) -> bool:
         """Whether a request, from its `number`th device and the slot `start` on, and those after it want too much."""
-        own = self._prospect(request)
-        if not own.is_safe:
+        if self._is_off or not self._prospect(request).is_safe:
             return False
         fixed = self._fixed(request.claim)
         total = _Sum()
@@ -109,9 +112,9 @@ class Shortage:
 
     def is_over(self, request: Request) -> bool:
         """Whether the claim would get too many devices even with the smallest alternatives from here on."""
-        total = len(self._ledger.picks[request.claim]) + request.count
-        if not self._prospect(request).is_safe:
+        if self._is_off or not self._prospect(request).is_safe:
             return False
+        total = len(self._ledger.picks[request.claim]) + request.count
         for alternatives in self._wanted(self._places[request.claim, request.index] + 1):
             if total > MAX_ALLOCATION_RESULTS or alternatives[0].claim != request.claim:
                 break
@@ -205,8 +208,7 @@ class Shortage:
     def _look(self, request: Request) -> _Prospect:
         meant = self._meant_by(request)
         is_fatal = request.every is not None and bool(meant) and self._ledger.has_fatal_constraints
-        # Less than no devices breaks the planner's count, so that a first claim may get too big, which is an error.
-        if is_fatal or request.count < 0:
+        if is_fatal:
             return _Prospect(is_safe=False)
         try:
             found = [one for one in self._asked_for(request) if self._could_have(request, one, meant)]
