@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -113,10 +114,14 @@ class Node:
         return found
 
     def get(self, path: str) -> Json:
-        with contextlib.suppress(Exception):
+        """Empty where there is no such object; any other failure is one of the test."""
+        try:
             found: Json = self.plane.request("GET", path)
-            return found
-        return {}
+        except HTTPError as error:
+            if error.code != 404:
+                raise
+            return {}
+        return found
 
     def pod(self, name: str) -> Json:
         return self.get(f"/api/v1/namespaces/default/pods/{name}")
@@ -197,7 +202,7 @@ def node(plane: ControlPlane, tools: Tools) -> Iterator[Node]:
             plane.request("DELETE", f"/api/v1/namespaces/default/pods/{name}")
             made.wait_gone(name)
         made.stop_all()
-        with contextlib.suppress(Exception):
+        if made.get(f"/api/v1/nodes/{NODE}"):
             plane.request("DELETE", f"/api/v1/nodes/{NODE}")
         shutil.rmtree(root)
 

@@ -39,8 +39,14 @@ class Volumes:
         return found
 
     def remove(self, uid: str) -> None:
-        """All of a pod's. What hostPath volumes point to stays."""
-        shutil.rmtree(self._directory / _checked(uid), ignore_errors=True)
+        """All of a pod's; nothing happens where there are none. What hostPath volumes point to stays."""
+        path = self._directory / _checked(uid)
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise from_os_error(error, "remove the volumes of a pod in", str(path)) from error
 
     def _make(self, pod: Pod, name: str, kind: str, source: Mapping[str, Any]) -> Path:
         if kind == "hostPath":
