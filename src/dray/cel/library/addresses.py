@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Address, IPv6Address
 
+from dray.api.quoting import quote
 from dray.cel.faults import EvaluationError
-from dray.cel.library.quoting import quote
 
 Address = IPv4Address | IPv6Address
 _HEX = re.compile(r"[0-9a-fA-F]*")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.costs.actual_cost import actual_size, string_cost
 from dray.cel.costs.cost import ONE, STRING_FACTOR, CallEstimate, EstimateCall, Range, SizedNode, Sizes
@@ -14,7 +15,6 @@ from dray.cel.functions import ActualCost, Library, Overload
 from dray.cel.library.addresses import Address, is_mapped, parse_network
 from dray.cel.library.costs import walk, walked
 from dray.cel.library.ips import IP, IpValue, parse_ip, write_address
-from dray.cel.library.quoting import quote
 from dray.cel.types import Type
 from dray.cel.values import Opaque, Value
 

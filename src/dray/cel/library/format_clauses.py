@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 
+from dray.api.quoting import quote
 from dray.cel.exact.conversions import bytes_to_string, double_to_string
 from dray.cel.faults import EvaluationError
-from dray.cel.library.quoting import quote
 from dray.cel.times import write_duration, write_timestamp
 from dray.cel.types import Type
 from dray.cel.values import (

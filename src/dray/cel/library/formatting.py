@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.ast import Call, Expr, ListLiteral, Literal, MapLiteral, walk
 from dray.cel.check.checker import Checked
 from dray.cel.exact.references import overload_ids
 from dray.cel.faults import EvaluationError, Fault
 from dray.cel.library.format_clauses import RULES, SIZE_LIMIT, clause, misused
-from dray.cel.library.quoting import quote
 from dray.cel.types import Type
 from dray.cel.values import INT_MAX, EvaluationCancelledError, Value
 

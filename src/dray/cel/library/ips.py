@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import ClassVar
 
+from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.faults import EvaluationError
 from dray.cel.functions import Library, Overload
 from dray.cel.library.addresses import Address, is_mapped, parse_address
 from dray.cel.library.costs import walk, walked
-from dray.cel.library.quoting import quote
 from dray.cel.types import Type
 from dray.cel.values import Opaque, Value
 

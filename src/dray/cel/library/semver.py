@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
+from dray.api.quoting import quote
 from dray.api.semver import SemVer
 from dray.cel import types as t
 from dray.cel.faults import EvaluationError
 from dray.cel.functions import Implementation, Library, Overload
 from dray.cel.library.costs import walk, walked
-from dray.cel.library.quoting import quote
 from dray.cel.types import Type
 from dray.cel.values import Opaque, Value
 from dray.errors import InvalidError

@@ -6,9 +6,9 @@ import re
 import string
 from dataclasses import dataclass
 
+from dray.api.quoting import quote
 from dray.cel.faults import EvaluationError
 from dray.cel.library.addresses import parse_address
-from dray.cel.library.quoting import quote
 
 _ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 _PLAIN = frozenset(_ALPHANUMERIC + b"-_.~")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from dray.cel.library.quoting import quote
+from dray.api.quoting import quote
 from dray.errors import ConflictError, InvalidError, UnavailableError
 from dray.kubelet.claims.endpoint import DriverEndpoint
-from dray.kubelet.claims.failure import prefixed
 from dray.kubelet.claims.meters import Meters
+from dray.kubelet.failure import prefixed
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import STOP_TIMEOUT

@@ -21,7 +21,6 @@ from dray.kubelet.claims.api import ClaimApi
 from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.claim_info import ClaimInfo
 from dray.kubelet.claims.drivers import Drivers
-from dray.kubelet.claims.failure import prefixed
 from dray.kubelet.claims.health import FILE_NAME as HEALTH_FILE
 from dray.kubelet.claims.health import HealthWatch
 from dray.kubelet.claims.meters import Meters
@@ -32,6 +31,7 @@ from dray.kubelet.claims.slices import DELAY, SliceWiper
 from dray.kubelet.claims.state_file import FILE_NAME, StateFile
 from dray.kubelet.claims.status import allocated_status
 from dray.kubelet.claims.unprepare import unprepare
+from dray.kubelet.failure import prefixed
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics

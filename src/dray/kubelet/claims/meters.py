@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from dray.errors import Error
 from dray.kubelet.claims.cache import ClaimCache
-from dray.kubelet.claims.failure import rpc_code
+from dray.kubelet.failure import rpc_code
 from dray.runtime.clock import Clock
 from dray.runtime.metrics import Metrics, Sample
 

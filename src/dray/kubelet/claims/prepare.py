@@ -17,8 +17,8 @@ from dray.kubelet.claims.batches import by_driver, check, succeeded
 from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.claim_info import ClaimDevice, ClaimInfo, from_claim
 from dray.kubelet.claims.drivers import Drivers
-from dray.kubelet.claims.failure import prefixed, rpc_text
 from dray.kubelet.claims.resolve import check_may_use, claims_of, resolve
+from dray.kubelet.failure import prefixed, rpc_text
 from dray.wire.gen.dra_v1_pb2 import NodePrepareResourceResponse
 
 METHOD = "NodePrepareResources"

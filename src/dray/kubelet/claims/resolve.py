@@ -9,8 +9,8 @@ from dray.api.core.container import Container
 from dray.api.core.pod import PodResourceClaim
 from dray.api.meta import OwnerReference
 from dray.api.names import is_extended_resource_name
+from dray.api.quoting import quote
 from dray.api.resource import ResourceClaim
-from dray.cel.library.quoting import quote
 from dray.errors import DeniedError, InvalidError, UnavailableError
 
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"

@@ -15,7 +15,7 @@ from dray.kubelet.claims.batches import by_driver, check, succeeded
 from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.claim_info import ClaimInfo
 from dray.kubelet.claims.drivers import Drivers
-from dray.kubelet.claims.failure import prefixed, rpc_text
+from dray.kubelet.failure import prefixed, rpc_text
 
 METHOD = "NodeUnprepareResources"
 

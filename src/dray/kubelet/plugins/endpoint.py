@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
-from dray.kubelet.claims.failure import prefixed, rpc_text
 from dray.kubelet.devices.known import Device
+from dray.kubelet.failure import prefixed, rpc_text
 from dray.kubelet.plugins.listing import read
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dray.api.names import is_extended_resource_name
-from dray.cel.library.quoting import quote
+from dray.api.quoting import quote
 from dray.errors import InvalidError
 from dray.kubelet.plugins.connections import Connections
 from dray.wire.deviceplugin import VERSION

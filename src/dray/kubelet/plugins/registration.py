@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from dray.api.names import is_extended_resource_name
-from dray.cel.library.quoting import quote
+from dray.api.quoting import quote
 from dray.errors import ConflictError, Error, InvalidError, InvariantError, UnavailableError
 from dray.kubelet.metrics import KubeletMetrics
 from dray.kubelet.plugins.connections import Connections

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
-from dray.kubelet.claims.failure import rpc_text
+from dray.kubelet.failure import rpc_text
 from dray.kubelet.plugins.handler import PluginHandler
 from dray.kubelet.plugins.reconcile import (
     Operation,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from dray.cel.library.quoting import quote
+from dray.api.quoting import quote
 from dray.errors import InvalidError
 
 PREFER_CLOSEST = "prefer-closest-numa-nodes"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.errors import ConflictError, Error, UnavailableError
-from dray.kubelet.claims.failure import code_name, prefixed, rpc_code, rpc_text
+from dray.kubelet.failure import code_name, prefixed, rpc_code, rpc_text
 from dray.wire.status import Code, StatusError, to_error
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cel.library.quoting import quote
+from dray.api.quoting import quote
 
 
 @pytest.mark.parametrize(
