@@ -6,8 +6,8 @@ import asyncio
 from contextlib import suppress
 
 from dray.testing.check.driver.subject import Driver, DriverSubject, each
-from dray.testing.check.program import is_socket
-from dray.testing.check.rules import Outcome, Rule, failed, passed, skipped
+from dray.testing.check.rules import Outcome, Rule, passed, skipped
+from dray.testing.check.subject import cleans_up, stops
 from dray.wire import health
 from dray.wire.connect import connect
 from dray.wire.gen.dra_health_v1_pb2 import NodeWatchResourcesRequest, NodeWatchResourcesResponse
@@ -54,26 +54,6 @@ def health_faults(message: NodeWatchResourcesResponse) -> list[str]:
         for one in message.devices
         if one.health_check_timeout_seconds < 0
     ]
-
-
-async def stops(subject: DriverSubject) -> Outcome:
-    """SIGTERM, as the container runtime sends it. What is left then is for the next rule."""
-    paths = [
-        path for one in subject.drivers() for path in (one.registration, one.endpoint) if path is not None
-    ]
-    took = await subject.own.program.terminate(subject.pace.within)
-    if took is None:
-        await subject.own.program.kill()
-        return failed(f"still runs {subject.pace.within:g} s after SIGTERM")
-    subject.left = tuple(sorted({path.name for path in paths if is_socket(path)}))
-    return passed(f"{took:.2f} s after SIGTERM; {subject.death().partition(';')[0]}")
-
-
-async def cleans_up(subject: DriverSubject) -> Outcome:
-    """Only where the process ended by itself."""
-    if subject.left is None:
-        return skipped("it did not end by itself")
-    return failed(f"left behind: {', '.join(subject.left)}") if subject.left else passed()
 
 
 RULES: tuple[Rule[DriverSubject], ...] = (

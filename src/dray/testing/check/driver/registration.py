@@ -11,7 +11,8 @@ from dray.api.validation import validate
 from dray.errors import Error
 from dray.testing.check.driver.subject import Driver, DriverSubject, each, get_info, notify
 from dray.testing.check.program import NODE_NAME
-from dray.testing.check.rules import Outcome, Rule, failed, passed, skipped
+from dray.testing.check.rules import Outcome, Rule, passed, skipped
+from dray.testing.check.subject import registers
 from dray.wire import dra, health
 from dray.wire.connect import connect
 from dray.wire.registration import DRA_PLUGIN
@@ -19,16 +20,6 @@ from dray.wire.registration import DRA_PLUGIN
 RETURN_FACTOR = 5
 """Kubernetes' own Go library waits 30 s before it publishes again."""
 _NO_INFO = skipped("this is not the registration socket")
-_TOLD = "the command does not use {registry-dir}; without root its own directories cannot stand in for the kubelet's"
-
-
-async def registers(subject: DriverSubject) -> Outcome:
-    """Starts the program."""
-    started = subject.clock.monotonic()
-    if reason := await subject.wait_ready():
-        return failed(reason if subject.own.room.is_isolated else f"{reason} (run as root if {_TOLD})")
-    took = subject.clock.monotonic() - started
-    return passed(f"{', '.join(one.name for one in subject.drivers())} after {took:.1f} s")
 
 
 async def info_type(subject: DriverSubject, driver: Driver) -> list[str] | Outcome:

@@ -42,7 +42,7 @@ async def check_socket(
         async with connect(path):
             pass
         client = await stack.enter_async_context(Client(find_access(kubeconfig))) if kubeconfig else None
-        subject = DriverSubject(clock or SystemClock(), pace, cdi_dir, client)
+        subject = DriverSubject(clock=clock or SystemClock(), pace=pace, cdi_dir=cdi_dir, client=client)
         subject.found[str(path)] = await _asked(path)
         return Report(f"driver {path}", await apply(RULES, subject, say))
 
@@ -68,7 +68,9 @@ async def check_command(
     with private_room() as room:
         async with _cluster(room, kubeconfig, clock) as (used, api, client):
             program = Program(fill_in(command, room.words(used)), room, environ(room, used), clock)
-            subject = DriverSubject(clock, pace, room.cdi, client, Private(room, program, api))
+            subject = DriverSubject(
+                clock=clock, pace=pace, cdi_dir=room.cdi, client=client, private=Private(room, program, api)
+            )
             try:
                 results = await apply(RULES, subject, say)
             finally:

@@ -13,10 +13,10 @@ from dray.api.resource import ResourceSlice
 from dray.client.client import Client
 from dray.client.requests import Selection
 from dray.errors import Error, UnavailableError
-from dray.runtime.clock import Clock
 from dray.testing.check.api_server import SmallApiServer
 from dray.testing.check.program import NODE_NAME, Program, Room, is_socket, wait_until
-from dray.testing.check.rules import Outcome, Pace, Unready, as_outcome, together
+from dray.testing.check.rules import Outcome, Unready, as_outcome, together
+from dray.testing.check.subject import ProgramSubject
 from dray.wire import dra
 from dray.wire.connect import connect
 from dray.wire.gen.dra_v1_pb2 import (
@@ -67,38 +67,20 @@ class Allocated:
     device: str
 
 
-@dataclass
-class DriverSubject:
+@dataclass(kw_only=True)
+class DriverSubject(ProgramSubject[Private]):
     """One program, which may serve several drivers. `client` is None without a cluster."""
 
-    clock: Clock
-    pace: Pace
+    word = "{registry-dir}"
+
     cdi_dir: Path
     client: Client | None = None
-    private: Private | None = None
     found: dict[str, Driver] = field(default_factory=dict)
     """By registration socket."""
     faults: dict[str, str] = field(default_factory=dict)
     """Why a registration socket could not be used, by its name."""
     awaited: set[str] = field(default_factory=set)
     """Drivers that had their time to publish."""
-    left: tuple[str, ...] | None = None
-    """Sockets that were there after it ended by itself."""
-
-    @property
-    def is_live(self) -> bool:
-        """Nobody started it for us."""
-        return self.private is None
-
-    @property
-    def own(self) -> Private:
-        """For rules that are not for live sockets."""
-        assert self.private is not None
-        return self.private
-
-    def death(self) -> str:
-        """How the process ended."""
-        return self.private.program.death() if self.private else ""
 
     async def wait_ready(self) -> str:
         """Registered, by a process that runs."""
@@ -148,6 +130,15 @@ class DriverSubject:
     def drivers(self) -> list[Driver]:
         """All that registered."""
         return [driver for _, driver in sorted(self.found.items())]
+
+    def names(self) -> list[str]:
+        """The drivers."""
+        return [one.name for one in self.drivers()]
+
+    def sockets(self) -> list[Path]:
+        """Where they register and where they prepare."""
+        both = ((one.registration, one.endpoint) for one in self.drivers())
+        return [path for paths in both for path in paths if path is not None]
 
     async def slices(self, driver: Driver) -> list[ResourceSlice]:
         """What it published for this node, now."""

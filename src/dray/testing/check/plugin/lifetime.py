@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 
 from dray.testing.check.plugin.played_kubelet import Served
 from dray.testing.check.plugin.subject import PluginSubject, each
-from dray.testing.check.program import is_socket, wait_until
-from dray.testing.check.rules import Outcome, Rule, failed, passed, skipped
+from dray.testing.check.program import wait_until
+from dray.testing.check.rules import Outcome, Rule, failed, passed
+from dray.testing.check.subject import cleans_up, stops
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty
 from dray.wire.sockets import dial
 
@@ -82,24 +83,6 @@ async def quiet(subject: PluginSubject) -> Outcome:
     if reason := await subject.wait_registered():
         return failed(f"after the kubelet was away for {subject.pace.away:g} s: {reason}")
     return passed(f"busy {share:.0%} of the time")
-
-
-async def stops(subject: PluginSubject) -> Outcome:
-    """SIGTERM, as the container runtime sends it. What is left then is for the next rule."""
-    paths = [served.path for served in subject.served()]
-    took = await subject.own.program.terminate(subject.pace.within)
-    if took is None:
-        await subject.own.program.kill()
-        return failed(f"still runs {subject.pace.within:g} s after SIGTERM")
-    subject.left = tuple(sorted({path.name for path in paths if is_socket(path)}))
-    return passed(f"{took:.2f} s after SIGTERM; {subject.death().partition(';')[0]}")
-
-
-async def cleans_up(subject: PluginSubject) -> Outcome:
-    """Only where the process ended by itself."""
-    if subject.left is None:
-        return skipped("it did not end by itself")
-    return failed(f"left behind: {', '.join(subject.left)}") if subject.left else passed()
 
 
 RULES: tuple[Rule[PluginSubject], ...] = (

@@ -6,22 +6,11 @@ from dray.api.names import extended_resource_name
 from dray.errors import Error
 from dray.testing.check.plugin.played_kubelet import Served
 from dray.testing.check.plugin.subject import PluginSubject, each
-from dray.testing.check.rules import Outcome, Rule, failed, passed
+from dray.testing.check.rules import Outcome, Rule, passed
+from dray.testing.check.subject import registers
 from dray.wire.deviceplugin import VERSION
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import PreferredAllocationRequest, PreStartContainerRequest
 from dray.wire.status import Code, status_of
-
-_TOLD = "the command does not use {device-plugin-dir}; without root its own directories cannot stand in for the kubelet's"
-
-
-async def registers(subject: PluginSubject) -> Outcome:
-    """Starts the kubelet and the program."""
-    started = subject.clock.monotonic()
-    reason = await subject.wait_ready()
-    if reason:
-        return failed(reason if subject.own.room.is_isolated else f"{reason} (run as root if {_TOLD})")
-    took = subject.clock.monotonic() - started
-    return passed(f"{', '.join(sorted(subject.known))} after {took:.1f} s")
 
 
 async def version(subject: PluginSubject, served: Served) -> list[str] | Outcome:

@@ -28,7 +28,7 @@ async def check_socket(path: Path, *, pace: Pace, say: Say, clock: Clock | None 
     async with connect(path):
         pass
     stream = ListStream(clock.monotonic())
-    subject = PluginSubject(clock, pace, live=Served(path.name, path, stream))
+    subject = PluginSubject(clock=clock, pace=pace, live=Served(path.name, path, stream))
     async with running(follow(path, stream, clock), name="list"):
         return Report(f"plugin {path}", await apply(RULES, subject, say))
 
@@ -46,7 +46,7 @@ async def check_command(
     with private_room() as room:
         program = Program(fill_in(command, room.words(kubeconfig)), room, environ(room, kubeconfig), clock)
         kubelet = PlayedKubelet(room.device_plugins, clock)
-        subject = PluginSubject(clock, pace, private=Private(room, program, kubelet))
+        subject = PluginSubject(clock=clock, pace=pace, private=Private(room, program, kubelet))
         try:
             results = await apply(RULES, subject, say)
         finally:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from dray.runtime.clock import Clock
 from dray.testing.check.plugin.played_kubelet import LARGE, PlayedKubelet, Served
 from dray.testing.check.program import Program, Room, wait_until
-from dray.testing.check.rules import Outcome, Pace, Unready, as_outcome, together
+from dray.testing.check.rules import Outcome, Unready, as_outcome, together
+from dray.testing.check.subject import ProgramSubject
 from dray.wire.connect import connect
 from dray.wire.deviceplugin import HEALTHY, DevicePluginClient
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
@@ -31,33 +32,15 @@ class Private:
     kubelet: PlayedKubelet
 
 
-@dataclass
-class PluginSubject:
+@dataclass(kw_only=True)
+class PluginSubject(ProgramSubject[Private]):
     """One program, which may serve several resources."""
 
-    clock: Clock
-    pace: Pace
-    private: Private | None = None
+    word = "{device-plugin-dir}"
+
     live: Served | None = None
     known: set[str] = field(default_factory=set)
     """The resources that registered at first: all of them must come back."""
-    left: tuple[str, ...] | None = None
-    """Sockets that were there after it ended by itself."""
-
-    @property
-    def is_live(self) -> bool:
-        """Nobody started it for us."""
-        return self.private is None
-
-    @property
-    def own(self) -> Private:
-        """For rules that are not for live sockets."""
-        assert self.private is not None
-        return self.private
-
-    def death(self) -> str:
-        """How the process ended."""
-        return self.private.program.death() if self.private else ""
 
     async def wait_ready(self) -> str:
         """Registered, by a process that runs."""
@@ -103,6 +86,14 @@ class PluginSubject:
         if self.live is not None:
             return [self.live]
         return [found for _, found in sorted(self.own.kubelet.served.items())]
+
+    def names(self) -> list[str]:
+        """The resources."""
+        return sorted(self.known)
+
+    def sockets(self) -> list[Path]:
+        """One for each resource."""
+        return [served.path for served in self.served()]
 
     async def devices(self, served: Served) -> list[Device]:
         """The list as it is now; Unready where none came, which is waited for once."""
