@@ -16,8 +16,8 @@ from tests.allocation.generate import generate_case
 from tests.allocation.odd_cases import odd_case
 from tests.allocation.random_cases import random_case
 from tests.campaign import campaign
+from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, Report, compare, random_cases
-from tests.oracle.program import Answer, Case
 
 FIRST_SEED = 1_000_000
 COUNT = campaign(2_000, 50_000)

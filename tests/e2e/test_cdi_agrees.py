@@ -39,7 +39,7 @@ def test_specs_agree_with_the_reference() -> None:
 
 
 def _compare_spec(oracle: CdiOracle, text: str) -> str:
-    theirs = oracle.ask(ask="validate", text=text)
+    theirs = oracle.ask({"ask": "validate", "text": text})
     read = read_spec(text, "spec.yaml")
     faults = file_faults(read)
     if not theirs["error"] and not faults:
@@ -70,7 +70,7 @@ def _refusal_of_ours(oracle: CdiOracle, spec: Spec) -> str:
     lowest = at_minimum_version(spec)
     for ending in (".yaml", ".json"):
         text = encode_spec(lowest, ending).decode()
-        answer = oracle.ask(ask="validate", text=text)
+        answer = oracle.ask({"ask": "validate", "text": text})
         if answer["error"] or _said(answer["spec"]) != _said(to_document(lowest)):
             return f"{answer['error']} {text}"
         if read_spec(text, "spec").spec != lowest:
@@ -142,7 +142,7 @@ def test_texts_agree_with_the_reference() -> None:
     wrong = []
     with CdiOracle() as oracle:
         for text in TEXTS:
-            theirs = oracle.ask(ask="validate", text=text)
+            theirs = oracle.ask({"ask": "validate", "text": text})
             try:
                 spec = _said(to_document(load_spec(text, "f").spec))
             except InvalidError:
@@ -184,7 +184,9 @@ def _compare_registry(oracle: CdiOracle, generator: Generator, directories: list
     if not asked or generator.chance(0.1):
         asked.append("example.com/gpu=none-such")
     container = generator.container()
-    theirs = oracle.ask(ask="registry", dirs=[str(one) for one in directories], oci=container, devices=asked)
+    theirs = oracle.ask(
+        {"ask": "registry", "dirs": [str(one) for one in directories], "oci": container, "devices": asked}
+    )
     causes = ["conflict"] * len(ours.conflicts)
     if theirs["panic"]:
         return [*causes, "it breaks"]
@@ -226,7 +228,7 @@ def _compare_injection(
         return f"wrong: {error}"
     if theirs["error"]:
         return f"wrong: theirs {theirs['error']}"
-    normal = oracle.ask(ask="normal", oci=edited)["oci"]
+    normal = oracle.ask({"ask": "normal", "oci": edited})["oci"]
     expected = _without_repeated_rules(theirs["oci"], container)
     return "injected" if normal == expected else f"wrong: {normal}\n  expected {expected}"
 
@@ -255,7 +257,9 @@ def test_the_reference_still_differs_where_the_page_says_so(tmp_path: Path) -> N
     with CdiOracle() as oracle:
 
         def ask(*directories: Path, devices: tuple[str, ...] = ()) -> dict[str, Any]:
-            return oracle.ask(ask="registry", dirs=list(map(str, directories)), oci={}, devices=devices)
+            return oracle.ask(
+                {"ask": "registry", "dirs": list(map(str, directories)), "oci": {}, "devices": devices}
+            )
 
         assert (ask(high)["known"], ask(file, high)["known"]) == (["a.b/c=d"], None)
         assert list(read_registry([file, high]).devices) == ["a.b/c=d"]
@@ -272,9 +276,9 @@ def test_the_reference_still_differs_where_the_page_says_so(tmp_path: Path) -> N
             GOOD + 'annotations: {"no key": x}\n',
             GOOD.replace("name: d", "name: !foo d"),
         ):
-            assert not oracle.ask(ask="validate", text=text)["error"]
+            assert not oracle.ask({"ask": "validate", "text": text})["error"]
         nothing = GOOD.replace("env: [A=1]", "mounts: [~]")
-        assert oracle.ask(ask="validate", text=nothing)["panic"]
+        assert oracle.ask({"ask": "validate", "text": nothing})["panic"]
         for text in ("%YAML 1.2\n---\n" + GOOD, GOOD.replace("A=1", '"A=\\/"')):
-            assert oracle.ask(ask="validate", text=text)["error"]
+            assert oracle.ask({"ask": "validate", "text": text})["error"]
             load_spec(text, "f")

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import campaign
+from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, compare, random_cases
 from tests.oracle.corpus import ALLOCATION, SELECTOR, TIER_SIZES
 from tests.oracle.outcomes import allocation_view
-from tests.oracle.program import Answer, Case, Oracle
+from tests.oracle.program import Oracle
 
 RECORDED = ALLOCATION.parent / "recorded.jsonl"
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tests.allocation.selector_differences import excuse
 from tests.campaign import campaign
+from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, random_cases, varies
-from tests.oracle.program import Answer, Case, Oracle
+from tests.oracle.program import Oracle
 
 FIRST_SEED = 1_000_000
 COMPARER = Comparer("selector", costs=True)

@@ -20,8 +20,9 @@ from typing import Any, Literal
 
 from tests.allocation.generate import generate_case
 from tests.cel.generate import generate_selector_case
+from tests.go_oracle import Answer, Case
 from tests.oracle.outcomes import allocation_outcome, allocation_view, selector_outcome, selector_view
-from tests.oracle.program import Answer, Case, Oracle
+from tests.oracle.program import Oracle
 from tests.oracle.shrink import shrink
 
 Kind = Literal["allocation", "selector"]

@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, random_cases, varies
 from tests.oracle.outcomes import allocation_view
-from tests.oracle.program import Answer, Case, Oracle
+from tests.oracle.program import Oracle
 
 TESTS = Path(__file__).parents[1]
 ALLOCATION = TESTS / "allocation" / "cases" / "random.jsonl"

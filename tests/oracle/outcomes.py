@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from tests.oracle.program import Answer
+from tests.go_oracle import Answer
 
 # Text to kind, in this order. The kinds are the names used in reports.
 ALLOCATION_ERRORS = (

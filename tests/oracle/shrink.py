@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from tests.oracle.program import Case
+from tests.go_oracle import Case
 
 Path = tuple[str | int, ...]
 TOKEN = re.compile(

@@ -8,9 +8,9 @@ from collections import Counter
 from tests.allocation.dice import TIERS
 from tests.allocation.generate import generate_case
 from tests.cel.generate import generate_selector_case
+from tests.go_oracle import Case
 from tests.oracle.corpus import ALLOCATION, SELECTOR, TIER_SIZES
 from tests.oracle.outcomes import ALLOCATION_ERRORS, allocation_outcome, selector_outcome
-from tests.oracle.program import Case
 from tests.oracle.shrink import shrink
 
 MOST_BYTES = 1_500_000

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tests.go_oracle import Answer, Case
 from tests.oracle_kubelet.device_cases import device_case, device_view, our_devices
 from tests.oracle_kubelet.merge_cases import merge_case, merge_view, our_merge
-from tests.oracle_kubelet.program import Answer, Case, KubeletOracle
+from tests.oracle_kubelet.program import KubeletOracle
 
 MOST_ASKS = 200
 """Go picks among equal devices by chance; ours must be one of its answers."""

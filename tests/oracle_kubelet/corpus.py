@@ -7,8 +7,9 @@ from collections import Counter
 from itertools import count
 from pathlib import Path
 
+from tests.go_oracle import Answer, Case
 from tests.oracle_kubelet.compare import DEVICES, MERGE, Kind, outcomes
-from tests.oracle_kubelet.program import Answer, Case, KubeletOracle
+from tests.oracle_kubelet.program import KubeletOracle
 
 CASES = Path(__file__).parent / "cases"
 SIZES = {"merge": 250, "devices": 120}

@@ -23,7 +23,7 @@ from dray.kubelet.topology.manager import TopologyManager, containers_of
 from dray.runtime.clock import FakeClock
 from dray.runtime.metrics import Metrics
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse, DevicePluginOptions
-from tests.oracle_kubelet.program import Answer, Case
+from tests.go_oracle import Answer, Case
 from tests.oracle_kubelet.settings import config_of, nodes_of, pod_of, random_setting
 
 RESOURCES = ("one.example.com/gpu", "two.example.com/nic")

@@ -14,7 +14,7 @@ from dray.kubelet.topology.hints import Hint, ResourceHints
 from dray.kubelet.topology.manager import TopologyManager, containers_of
 from dray.runtime.clock import FakeClock
 from dray.runtime.metrics import Metrics
-from tests.oracle_kubelet.program import Answer, Case
+from tests.go_oracle import Answer, Case
 from tests.oracle_kubelet.settings import config_of, nodes_of, pod_of, random_setting
 
 MOST_WAYS = 20_000

@@ -8,7 +8,7 @@ from dray.api.codec.json_codec import view
 from dray.api.core.pod import Pod
 from dray.kubelet.topology.nodes import NumaNodes
 from dray.kubelet.topology.options import TopologyConfig
-from tests.oracle_kubelet.program import Case
+from tests.go_oracle import Case
 
 POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 
