@@ -8,6 +8,9 @@ from dray.api.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.api.resource import ResourceClaim
 from dray.client.client import Client
 from dray.client.http import Request
+from dray.runtime.logs import get_log
+
+_log = get_log("kubelet.claims.api")
 
 
 class ClaimApi(Protocol):
@@ -38,3 +41,4 @@ class ServerClaimApi:
         await self._client.raw(
             Request("DELETE", RESOURCE_SLICES.path(None), (("fieldSelector", fields),), b"{}")
         )
+        _log.info("deleted slices", node=node, driver=driver or "all")

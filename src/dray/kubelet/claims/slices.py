@@ -71,6 +71,5 @@ class SliceWiper:
             except Error as error:
                 _log.warning("cannot delete slices, will try again", driver=driver or "all", error=str(error))
             else:
-                _log.info("deleted slices", node=self._node, driver=driver or "all")
                 return
             await self._clock.sleep(backoff.next())
