@@ -36,7 +36,14 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     RegisterRequest,
     TopologyInfo,
 )
+from dray.wire.gen.pluginregistration_v1_pb2 import (
+    InfoRequest,
+    PluginInfo,
+    RegistrationStatus,
+    RegistrationStatusResponse,
+)
 from dray.wire.limits import MIB, Limits
+from dray.wire.registration import RegistrationService
 from dray.wire.serve import serve
 from dray.wire.status import Code, StatusError
 
@@ -46,6 +53,10 @@ FAULTS = {
     "plain-name": {"resource-name"},
     "absolute-endpoint": {"endpoint"},
     "registers-first": {"serves-first"},
+    "watched": set(),
+    "watched-unanswered": {"notify"},
+    "watched-relative": {"endpoint"},
+    "watched-other-version": {"version"},
     "empty-promise": {"options"},
     "two-minds": {"options"},
     "slow-list": {"list-first"},
@@ -78,7 +89,7 @@ FAULTS = {
     "ignores-term": {"stops"},
     "leaves-socket": {"cleans-up"},
 }
-"""Each fault with the rules that it breaks, and no others."""
+"""Each fault with the rules that it breaks, and no others. Those that are `watched` come through `plugins_registry`."""
 
 NAME = "small.sock"
 RESOURCE = "example.com/small"
@@ -233,6 +244,31 @@ async def serve_once(directory: Path, fault: str) -> None:
             await asyncio.sleep(0.02)
 
 
+class Watched:
+    """What it says on its socket in `plugins_registry`, where it serves all."""
+
+    def __init__(self, path: Path, fault: str) -> None:
+        self.path = path
+        self.fault = fault
+
+    async def get_info(self, request: InfoRequest) -> PluginInfo:
+        endpoint = NAME if self.fault == "watched-relative" else str(self.path)
+        versions = ["v1alpha1" if self.fault == "watched-other-version" else "v1beta1"]
+        return PluginInfo(type="DevicePlugin", name=RESOURCE, endpoint=endpoint, supported_versions=versions)
+
+    async def notify_registration_status(self, request: RegistrationStatus) -> RegistrationStatusResponse:
+        if self.fault == "watched-unanswered":
+            raise HardwareError("not now")
+        return RegistrationStatusResponse()
+
+
+async def serve_watched(path: Path, fault: str) -> None:
+    """Nothing else is to be done: the kubelet asks again by itself."""
+    path.unlink(missing_ok=True)
+    async with serve(path, [DevicePluginService(Small(fault)), RegistrationService(Watched(path, fault))]):
+        await asyncio.Event().wait()
+
+
 def restarted(directory: Path, before: int, fault: str) -> bool:
     now = identity(directory / "kubelet.sock")
     if fault == "own-socket-only":
@@ -251,6 +287,8 @@ async def main(directory: Path, fault: str) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     while True:
         with suppress(Error):
+            if fault.startswith("watched"):
+                await serve_watched(directory.parent / "plugins_registry" / NAME, fault)
             await serve_once(directory, fault)
         await asyncio.sleep(0.02)
 

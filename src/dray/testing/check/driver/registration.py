@@ -9,8 +9,9 @@ from dray.api.names import driver_name
 from dray.api.resource import ResourceSlice
 from dray.api.validation import validate
 from dray.errors import Error
-from dray.testing.check.driver.subject import Driver, DriverSubject, each, get_info, notify
+from dray.testing.check.driver.subject import Driver, DriverSubject, each
 from dray.testing.check.program import NODE_NAME
+from dray.testing.check.registry import get_info, notify
 from dray.testing.check.rules import Outcome, Rule, passed, skipped
 from dray.testing.check.subject import registers
 from dray.wire import dra, health

@@ -13,9 +13,10 @@ from dray.errors import Error, ProtocolError
 from dray.runtime.clock import Clock, SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
 from dray.testing.check.driver import lifetime, prepare, registration
-from dray.testing.check.driver.subject import Driver, DriverSubject, Private, get_info
+from dray.testing.check.driver.subject import Driver, DriverSubject, Private
 from dray.testing.check.plugin.run import environ
 from dray.testing.check.program import NODE_NAME, Program, Room, fill_in, private_room
+from dray.testing.check.registry import get_info
 from dray.testing.check.rules import Pace, Report, Rule, Say, apply
 from dray.wire.connect import connect
 

@@ -14,7 +14,8 @@ from dray.client.client import Client
 from dray.client.requests import Selection
 from dray.errors import Error, UnavailableError
 from dray.testing.check.api_server import SmallApiServer
-from dray.testing.check.program import NODE_NAME, Program, Room, is_socket, wait_until
+from dray.testing.check.program import NODE_NAME, Program, Room, wait_until
+from dray.testing.check.registry import get_info, notify, registration_sockets
 from dray.testing.check.rules import Outcome, Unready, as_outcome, together
 from dray.testing.check.subject import ProgramSubject
 from dray.wire import dra
@@ -25,8 +26,8 @@ from dray.wire.gen.dra_v1_pb2 import (
     NodePrepareResourcesRequest,
     NodeUnprepareResourcesRequest,
 )
-from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, PluginInfo, RegistrationStatus
-from dray.wire.registration import GET_INFO_TIMEOUT, NOTIFY_TIMEOUT, RegistrationClient, first_known
+from dray.wire.gen.pluginregistration_v1_pb2 import PluginInfo
+from dray.wire.registration import first_known
 
 NAMESPACE = "default"
 REQUEST = "devices"
@@ -99,24 +100,20 @@ class DriverSubject(ProgramSubject[Private]):
         room, program = self.own.room, self.own.program
 
         def appeared() -> bool:
-            return bool(self._sockets(room)) or not program.is_running
+            return bool(registration_sockets(room.registry)) or not program.is_running
 
         if not await wait_until(appeared, self.pace.within, self.clock) or not program.is_running:
             return self.death() or f"no registration socket within {self.pace.within:g} s"
         end = self.clock.monotonic() + self.pace.within
         await self.clock.sleep(self.pace.settle)
         while True:
-            for path in self._sockets(room):
+            for path in registration_sockets(room.registry):
                 await self._ask(path, room)
             if self.found or self.clock.monotonic() >= end or not program.is_running:
                 break
             # As a kubelet does after a failure.
             await self.clock.sleep(_AGAIN_SECONDS)
         return "" if self.found else self.death() or "; ".join(sorted(self.faults.values()))
-
-    def _sockets(self, room: Room) -> list[Path]:
-        found = sorted(room.registry.rglob("*"))
-        return [path for path in found if is_socket(path) and not path.name.startswith(".")]
 
     async def _ask(self, path: Path, room: Room) -> None:
         try:
@@ -220,19 +217,6 @@ class DriverSubject(ProgramSubject[Private]):
 
 def _chosen(driver: Driver) -> str:
     return first_known(driver.versions, dra.VERSIONS) or dra.V1
-
-
-async def get_info(path: Path) -> PluginInfo:
-    """With the kubelet's own deadline."""
-    async with connect(path) as channel:
-        return await RegistrationClient(channel).get_info(InfoRequest(), timeout=GET_INFO_TIMEOUT)
-
-
-async def notify(path: Path) -> None:
-    """Tell it that it is registered."""
-    async with connect(path) as channel:
-        status = RegistrationStatus(plugin_registered=True)
-        await RegistrationClient(channel).notify_registration_status(status, timeout=NOTIFY_TIMEOUT)
 
 
 def unknown_claim() -> Claim:

@@ -6,7 +6,7 @@ from dray.api.names import extended_resource_name
 from dray.errors import Error
 from dray.testing.check.plugin.played_kubelet import Served
 from dray.testing.check.plugin.subject import PluginSubject, each
-from dray.testing.check.rules import Outcome, Rule, passed
+from dray.testing.check.rules import Outcome, Rule, passed, skipped
 from dray.testing.check.subject import registers
 from dray.wire.deviceplugin import VERSION
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import PreferredAllocationRequest, PreStartContainerRequest
@@ -28,8 +28,11 @@ async def resource_name(subject: PluginSubject, served: Served) -> list[str] | O
 
 
 async def endpoint(subject: PluginSubject, served: Served) -> list[str] | Outcome:
-    """The kubelet joins it to its own directory."""
+    """The kubelet joins it to its own directory; what its watcher found names a whole path, or is served there."""
     text = served.request.endpoint if served.request else ""
+    if served.registration is not None:
+        fault = f'"{text}" is not a whole path' if text and not text.startswith("/") else ""
+        return [fault] if fault else passed(text or served.registration.name)
     if text.startswith("/") or not text:
         return [f'"{text}" is not a name below the device plugin directory']
     return passed(text)
@@ -38,6 +41,13 @@ async def endpoint(subject: PluginSubject, served: Served) -> list[str] | Outcom
 async def serves_first(subject: PluginSubject, served: Served) -> list[str] | Outcome:
     """What happened inside Register."""
     return [served.callback_fault] if served.callback_fault else passed()
+
+
+async def notified(subject: PluginSubject, served: Served) -> list[str] | Outcome:
+    """Only where it came through the watcher."""
+    if served.registration is None:
+        return skipped("it registers at kubelet.sock")
+    return [served.notify_fault] if served.notify_fault else passed()
 
 
 async def options_agree(subject: PluginSubject, served: Served) -> list[str] | Outcome:
@@ -88,7 +98,7 @@ RULES: tuple[Rule[PluginSubject], ...] = (
     Rule(
         id="registers",
         title="Registers in time",
-        kubelet="serves kubelet.sock in its device plugin directory and waits",
+        kubelet="serves kubelet.sock in its device plugin directory, and watches plugins_registry",
         why="Until it registers, the node has none of its devices.",
         check=registers,
         bare=True,
@@ -110,7 +120,7 @@ RULES: tuple[Rule[PluginSubject], ...] = (
     Rule(
         id="endpoint",
         title="The endpoint is a name below the device plugin directory",
-        kubelet="joins it to its directory and connects there",
+        kubelet="joins it to its directory and connects there; in plugins_registry it takes whole paths",
         why="The kubelet connects to a path that does not exist.",
         check=each(endpoint),
     ),
@@ -120,6 +130,13 @@ RULES: tuple[Rule[PluginSubject], ...] = (
         kubelet="connects and calls GetDevicePluginOptions while Register is still open",
         why="The registration fails, and a plugin that waits for it first deadlocks.",
         check=each(serves_first),
+    ),
+    Rule(
+        id="notify",
+        title="NotifyRegistrationStatus is answered",
+        kubelet="tells a plugin in plugins_registry the outcome, with 5 s to answer; a failure undoes the registration",
+        why="The kubelet registers and drops it in a loop.",
+        check=each(notified),
     ),
     Rule(
         id="options",

@@ -45,7 +45,7 @@ async def check_command(
     clock = clock or SystemClock()
     with private_room() as room:
         program = Program(fill_in(command, room.words(kubeconfig)), room, environ(room, kubeconfig), clock)
-        kubelet = PlayedKubelet(room.device_plugins, clock)
+        kubelet = PlayedKubelet(room, clock)
         subject = PluginSubject(clock=clock, pace=pace, private=Private(room, program, kubelet))
         try:
             results = await apply(RULES, subject, say)

@@ -92,8 +92,9 @@ class PluginSubject(ProgramSubject[Private]):
         return sorted(self.known)
 
     def sockets(self) -> list[Path]:
-        """One for each resource."""
-        return [served.path for served in self.served()]
+        """One for each resource, and those that they register on."""
+        both = ((served.path, served.registration) for served in self.served())
+        return [path for paths in both for path in paths if path is not None]
 
     async def devices(self, served: Served) -> list[Device]:
         """The list as it is now; Unready where none came, which is waited for once."""
