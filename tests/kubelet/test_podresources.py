@@ -143,6 +143,16 @@ async def test_one_entry_for_each_device_and_numa_node(tmp_path: Path) -> None:
     assert not found.containers[0].devices[3].HasField("topology")
 
 
+async def test_get_says_what_list_says(tmp_path: Path) -> None:
+    node = Node(active=[pod("busy"), pod("idle", ["one", "two"])])
+    node.held["uid-busy", "main"] = {"a.com/x": [Located("x1", (1, 0)), Located("x0")]}
+    async with node.serving(tmp_path) as (client, _):
+        for listed in (await client.list(LIST)).pod_resources:
+            request = GetPodResourcesRequest(pod_name=listed.name, pod_namespace="default")
+            assert (await client.get(request)).pod_resources == listed
+            assert len(devices_of(listed)) == (3 if listed.name == "busy" else 0)
+
+
 async def test_only_active_pods_are_listed(tmp_path: Path) -> None:
     node = Node(active=[pod("busy")], ended=[pod("over")])
     node.held["uid-over", "main"] = {"a.com/x": [Located("x0")]}

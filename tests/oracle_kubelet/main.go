@@ -4,6 +4,8 @@
 //
 //	oracle merge     hints of providers, through policies and scopes (merge.go)
 //	oracle devices   devices and pods, through both managers (devices.go)
+//	oracle load      many pods and a plugin over a socket, with the time of each admission (load.go)
+//	oracle merging   the time of a merge (load.go)
 package main
 
 import (
@@ -19,9 +21,11 @@ import (
 
 func main() {
 	klog.SetLogger(logr.Discard())
-	questions := map[string]func([]byte) any{"merge": answerMerge, "devices": answerDevices}
+	questions := map[string]func([]byte) any{
+		"merge": answerMerge, "devices": answerDevices, "load": answerLoad, "merging": answerMergeTime,
+	}
 	if len(os.Args) != 2 || questions[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: oracle merge|devices < lines.jsonl")
+		fmt.Fprintln(os.Stderr, "usage: oracle merge|devices|load|merging < lines.jsonl")
 		os.Exit(2)
 	}
 	answerLines(questions[os.Args[1]])

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.errors import Error
-from dray.runtime.clock import SystemClock
 from tests.drivers.machine import build
 from tests.processes.conftest import Node
+from tests.processes.fast_clock import FastClock as FastClock
 from tests.small_kubelet import SmallKubelet
 
 _LINKS = 40
@@ -59,19 +59,6 @@ def make_node(path: Path, kubelet: type[SmallKubelet] = Tough) -> tuple[Node, Hi
     return Node(
         path, build(path / "host"), kubelet(path / "kubelet" / "device-plugins", lists=history)
     ), history
-
-
-class FastClock(SystemClock):
-    """Time runs `factor` times as fast: a test does not wait a second for each edit to be seen."""
-
-    def __init__(self, factor: float) -> None:
-        self._factor = factor
-
-    def monotonic(self) -> float:
-        return super().monotonic() * self._factor
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds / self._factor)
 
 
 def place_of(root: Path, path: str) -> Path | None:

@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,11 @@ from dray.processes.agent import AgentOptions, run_agent
 from dray.processes.kubelet import PROCESS, KubeletOptions, run_kubelet
 from dray.runtime.tasks import running
 from dray.wire.connect import connect
+from dray.wire.deviceplugin import DevicePluginRegistrationClient
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import RegisterRequest
 from dray.wire.gen.podresources_v1_pb2 import ListPodResourcesRequest
 from dray.wire.podresources import SOCKET, PodResourcesClient
+from tests.kubelet.plugins.real_plugin import Plugin, until
 from tests.processes.kubelet_program import options
 
 Json = dict[str, Any]
@@ -237,3 +240,32 @@ async def test_without_a_source_it_says_what_to_give(tmp_path: Path) -> None:
                 log_dir=tmp_path,
             )
         )
+
+
+async def test_a_plugin_that_thinks_for_long_keeps_back_its_own_pods_alone(pods: Pods) -> None:
+    plugins = pods.root / "kubelet/device-plugins"
+    slow, quick = Plugin(hang="allocate"), Plugin()
+    one = {"resources": {"limits": {"example.com/slow": "1"}}}
+    other = {"resources": {"limits": {"example.com/quick": "1"}}}
+    async with kubelet(pods), AsyncExitStack() as stack:
+        await until((plugins / "kubelet.sock").exists)  # the sockets of before are gone by then
+        await stack.enter_async_context(slow.serving(plugins / "slow"))
+        await stack.enter_async_context(quick.serving(plugins / "quick"))
+        for name in ("slow", "quick"):
+            request = RegisterRequest(version="v1beta1", endpoint=name, resource_name=f"example.com/{name}")
+            async with connect(plugins / "kubelet.sock", wait=10) as channel:
+                await DevicePluginRegistrationClient(channel).register(request)
+        pods.put("held", script("a", "sleep 1000", **one))
+        await until(lambda: "allocate" in slow.calls)
+        pods.put("next", script("a", "sleep 1000", **one))
+        pods.put("free", script("a", "sleep 1000", **other))
+        await pods.phase("free", "Running")
+        assert slow.calls.count("allocate") == 1, "pods of one resource come one after the other"
+        # One that goes while the plugin still thinks leaves nothing behind, and the next one has its turn.
+        pods.drop("held")
+        await asyncio.sleep(0.2)
+        slow.allocating.set()
+        await pods.phase("next", "Running")
+        for name in ("next", "free"):
+            pods.drop(name)
+        await until(lambda: not list((pods.root / "state/records").glob("*.json")))

@@ -17,12 +17,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign import campaign
+from tests.campaign import LONG, campaign
+from tests.processes.fault_points import (
+    ANY,
+    DEVICE_STEPS,
+    EFFECTS,
+    POD_STEPS,
+    STEPS,
+    Target,
+    deaths,
+    rarest,
+)
+from tests.processes.kubelet_program import TARGET
 
 GPU, MARK = "example.com/gpu", "SIM_RESOURCE_EXAMPLE_COM_GPU"
 DEVICES = 4
-STEPS = 12
-"""A start and a stop of one pod have about as many steps."""
+POINTS = (*DEVICE_STEPS, *POD_STEPS, *(one for one in EFFECTS if "dra_manager_state" not in one))
+"""What is told where pods come from files and have no claims; tests/e2e has the others."""
 
 
 @dataclass
@@ -35,9 +46,9 @@ class Node:
     wanted: dict[str, int] = field(default_factory=dict)
     """Names of pods, and how many devices they ask for."""
 
-    def want(self, name: str, count: int) -> None:
+    def want(self, name: str, count: int, script: str = "exec sleep 1000", **more: object) -> None:
         self.wanted[name] = count
-        command = ["sh", "-c", "exec sleep 1000"]
+        command = ["sh", "-c", script]
         container = {
             "name": "main",
             "image": "none",
@@ -45,7 +56,7 @@ class Node:
             "env": [{"name": "TEST_POD", "value": name}, {"name": "TEST_ROOT", "value": str(self.root)}],
             "resources": {"limits": {GPU: str(count)}},
         }
-        spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 1, **more}
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         (self.root / "manifests" / f"{name}.json").write_text(json.dumps(manifest))
 
@@ -53,8 +64,16 @@ class Node:
         del self.wanted[name]
         (self.root / "manifests" / f"{name}.json").unlink()
 
-    def start(self, die_at: int = 0) -> None:
-        argv = [sys.executable, "-m", "tests.processes.kubelet_program", str(self.root), str(die_at)]
+    def aim(self, target: Target | None) -> None:
+        """Where the kubelet shall die, this one or the next; None: nowhere."""
+        path = self.root / TARGET
+        target.write(path) if target else path.unlink(missing_ok=True)
+
+    def deaths(self) -> list[str]:
+        return deaths(self.root / "kubelet.log")
+
+    def start(self) -> None:
+        argv = [sys.executable, "-m", "tests.processes.kubelet_program", str(self.root)]
         with (self.root / "kubelet.log").open("ab") as log:
             self.kubelet = subprocess.Popen(argv, stdout=log, stderr=log, cwd=Path(__file__).parents[2])
 
@@ -84,8 +103,27 @@ class Node:
         return found
 
     def is_settled(self) -> bool:
-        found = self.running()
-        return {name: len(pids) for name, pids in found.items()} == dict.fromkeys(self.wanted, 1)
+        """What shall run runs, and the kubelet has come to the end with all other pods."""
+        found = {name: len(pids) for name, pids in self.running().items()}
+        is_served = (self.root / "kubelet/device-plugins/kubelet.sock").exists()
+        told = all(self.phase(name) == "Running" for name in self.wanted)
+        return (
+            found == dict.fromkeys(self.wanted, 1)
+            and self.records() == len(self.wanted)
+            and told
+            and is_served
+        )
+
+    def records(self) -> int:
+        """How many pods the kubelet has."""
+        return len(list((self.root / "state/records").glob("*.json")))
+
+    def phase(self, name: str) -> str:
+        try:
+            status = json.loads((self.root / f"state/status/default_{name}.json").read_text())["status"]
+        except FileNotFoundError:
+            return ""
+        return str(status.get("phase", ""))
 
     def check(self) -> dict[str, dict[int, frozenset[str]]]:
         """No device twice; each pod has what it asked for, once."""
@@ -146,33 +184,98 @@ def change(node: Node, dice: random.Random) -> None:
             node.want(f"p{dice.randrange(10**6)}", count)
 
 
+def aim(node: Node, dice: random.Random) -> None:
+    """At a step that was hit seldom so far, or at whatever comes as the n-th."""
+    if LONG and dice.random() < 0.3:
+        node.aim(Target(ANY, dice.randint(1, 40)))
+    else:
+        node.aim(Target(dice.choice(rarest(POINTS, node.deaths()))))
+
+
+def recover(node: Node, dice: random.Random) -> None:
+    """Start it again until it lives, and let it die on the way now and then."""
+    while node.has_died():
+        node.check()
+        node.aim(Target(ANY, dice.randint(1, 30)) if LONG and dice.random() < 0.3 else None)
+        node.start()
+        until(lambda: node.has_died() or node.is_settled(), node)
+
+
 def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None:
     dice = random.Random(5)
-    places: dict[str, int] = {}
-    for number in range(campaign(12, 500)):
+    kills = campaign(4, 500)
+    recover(node, dice)
+    while len(node.deaths()) < kills:
         before = node.check()
+        aim(node, dice)
         change(node, dice)
-        node.start(die_at=dice.randint(1, STEPS))
         until(lambda: node.has_died() or node.is_settled(), node)
-        was_alive = not node.has_died()
-        node.kill()
-        node.check()
-        node.start()
-        until(node.is_settled, node)
+        recover(node, dice)
         after = node.check()
         for name in before.keys() & node.wanted.keys():
-            assert after[name] == before[name], (
-                f"round {number}: {name} did not keep its container and devices"
-            )
-        if was_alive:
-            places["none"] = places.get("none", 0) + 1
-        node.kill()
-    for place in re.findall(r"dies after (\w+)", (node.root / "kubelet.log").read_text()):
-        places[place] = places.get(place, 0) + 1
-    assert len(places.keys() - {"none"}) >= campaign(3, 8), places
+            assert after[name] == before[name], f"{name} did not keep its container and devices"
+    places = set(node.deaths())
+    assert len(places & set(POINTS)) >= campaign(kills, len(POINTS)), sorted(set(POINTS) - places)
+    node.aim(None)
     for name in list(node.wanted):
         node.drop(name)
     node.want("all", DEVICES)
-    node.start()
     until(node.is_settled, node)
     node.check()
+
+
+def test_a_kill_in_the_grace_of_a_stop_gives_all_back(node: Node) -> None:
+    asked, go = node.root / "asked", node.root / "go"
+    script = f"trap 'touch {asked}; until [ -e {go} ]; do sleep 0.02; done; exit 0' TERM; while :; do sleep 0.02; done"
+    node.want("one", DEVICES, script, terminationGracePeriodSeconds=60)
+    node.start()
+    until(lambda: node.phase("one") == "Running", node)
+    node.drop("one")
+    until(asked.exists, node)
+    node.kill()
+    asked.unlink()
+    node.start()
+    node.want("next", 0)
+    until(lambda: node.phase("next") == "Running", node)
+    assert node.records() == 2, "the other one still ends"
+    go.touch()
+    until(lambda: node.records() == 1, node)
+    node.want("all", DEVICES)
+    until(node.is_settled, node)
+    node.check()
+
+
+def test_the_last_status_is_told_though_a_kill_came_before(node: Node) -> None:
+    node.aim(Target("end recorded"))
+    node.want("one", 0, "true", restartPolicy="Never")
+    node.start()
+    until(node.has_died, node)
+    assert node.phase("one") != "Succeeded"
+    node.aim(None)
+    node.start()
+    until(lambda: node.phase("one") == "Succeeded", node)
+
+
+def test_every_step_that_the_kubelet_tells_is_a_fault_point() -> None:
+    sources = (Path(__file__).parents[2] / "src/dray/kubelet").rglob("*.py")
+    told = [place for path in sources for place in re.findall(r"reached\(\"([^\"]+)\"\)", path.read_text())]
+    assert sorted(told) == sorted(STEPS)
+
+
+def test_a_second_kubelet_on_the_same_state_is_refused(node: Node) -> None:
+    node.want("one", 1)
+    node.start()
+    until(node.is_settled, node)
+    (before,) = node.running().values()
+    argv = [sys.executable, "-m", "dray", "kubelet", "--manifests", str(node.root / "manifests")]
+    argv += ["--runtime", "process", "--kubelet-dir", str(node.root / "k2"), "--metrics-address", "none"]
+    argv += ["--device-plugin-dir", str(node.root / "k2/plugins"), "--log-dir", str(node.root / "logs2")]
+    argv += ["--state-dir", str(node.root / "state")]
+    second = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert node.kubelet is not None
+    assert f"is locked by process {node.kubelet.pid}: stop it first" in second.stderr
+    assert second.returncode == 1
+    assert node.running() == {"one": before}
+    node.kill()
+    node.start()
+    until(lambda: node.is_settled() and not node.has_died(), node)

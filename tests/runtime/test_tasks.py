@@ -173,3 +173,13 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
             process.wait(0.3)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == -signal.SIGTERM
+
+
+async def test_the_cause_of_an_error_comes_out_with_it() -> None:
+    async def child() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(UnavailableError) as caught:
+        async with running(child(), name="child"):
+            raise UnavailableError("away") from ValueError("why")
+    assert isinstance(caught.value.__cause__, ValueError)

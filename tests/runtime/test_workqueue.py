@@ -129,3 +129,46 @@ def test_every_added_key_is_worked_on_after_its_last_add(
         assert all(last_run[key] >= last_add[key] for key in last_add)
 
     asyncio.run(play())
+
+
+async def test_as_many_at_once_as_there_are_workers_and_no_idle_ones() -> None:
+    queue: WorkQueue[int] = WorkQueue("q", FakeClock())
+    gate, now, most = asyncio.Event(), 0, 0
+
+    async def handler(key: int) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await gate.wait()
+        now -= 1
+
+    before = len(asyncio.all_tasks())
+    async with running(queue.run(handler, workers=1000), name="q"):
+        await settle()
+        assert len(asyncio.all_tasks()) - before < 10
+        for key in range(1500):
+            queue.add(key)
+        await settle()
+        assert (now, len(queue)) == (1000, 500)
+        gate.set()
+        await settle()
+    assert (most, queue.is_idle) == (1000, True)
+
+
+async def test_a_queue_that_was_stopped_may_run_again() -> None:
+    queue: WorkQueue[str] = WorkQueue("q", FakeClock())
+    seen: list[str] = []
+
+    async def hang(key: str) -> None:
+        await asyncio.Event().wait()
+
+    async def handler(key: str) -> None:
+        seen.append(key)
+
+    queue.add("a")
+    async with running(queue.run(hang), name="q"):
+        await settle()
+    queue.add("a")
+    async with running(queue.run(handler), name="q"):
+        await settle()
+    assert seen == ["a"]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -274,3 +275,25 @@ async def test_calls_beyond_the_limit_wait_their_turn(socket_path: Path) -> None
         for number in range(20):
             group.create_task(client.allocate(request_for(str(number))))
     assert len(plugin.events) == 20
+
+
+async def test_one_process_has_a_part_of_the_connections(socket_path: Path) -> None:
+    limits = Limits(connections=8, per_process=2)
+    async with serve(socket_path, [DevicePluginService(Plugin())], limits=limits):
+        async with connect(socket_path), connect(socket_path):
+            with pytest.raises(UnavailableError):
+                async with connect(socket_path):
+                    pass
+            other = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-c",
+                "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.settimeout(10); "
+                "print(len(s.recv(9)))",
+                str(socket_path),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            async with asyncio.timeout(20):
+                out, _ = await other.communicate()
+            assert out == b"9\n", "another process is let in: it gets the first frame"
+        async with connect(socket_path, wait=2) as channel:
+            await DevicePluginClient(channel).allocate(request_for("room again"))

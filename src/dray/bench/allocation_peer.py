@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from dray.bench.peers import build_go
 from dray.errors import NotFoundError, ProtocolError
 from dray.testing.kubernetes.tools import cache_dir
 
@@ -35,30 +34,8 @@ def allocator_peer(source: Path = SOURCE, *, build: bool = True) -> Path:
                 "the Go oracle is not built: `dray bench allocation` builds it where Go is on PATH",
                 kind="peer",
             )
-        _build(source, program)
+        build_go(source, program, ".", what="the Go oracle")
     return program
-
-
-def _build(source: Path, program: Path) -> None:
-    """It appears under its name when it is complete."""
-    program.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
-        unfinished = Path(scratch) / program.name
-        command = ["go", "build", "-p", "2", "-trimpath", "-ldflags", "-s -w", "-o", str(unfinished), "."]
-        done = subprocess.run(
-            command,
-            cwd=source,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["go said nothing"])[-1]
-            raise NotFoundError(f"the Go oracle cannot be built: {last}", kind="peer")
-        unfinished.rename(program)
 
 
 def ask(program: Path, workload: dict[str, Any], tier: str, seconds: int) -> dict[str, Any]:

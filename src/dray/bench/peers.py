@@ -37,7 +37,7 @@ def agent_peer(modules: Path = MODULES, *, build: bool = True) -> Path:
             raise NotFoundError(
                 "the Go peer is not built: `dray bench agent` builds it where Go is on PATH", kind="peer"
             )
-        _build(module, program)
+        build_go(module, program, f"./{program.name}")
     return program
 
 
@@ -52,25 +52,19 @@ def sample_plugin(modules: Path = MODULES) -> Path:
     return program
 
 
-def _build(module: Path, program: Path) -> None:
-    """With the flags of the e2e builds, so that they share work. It appears under its name when it is complete."""
+def build_go(source: Path, program: Path, *words: str, what: str = "the Go peer") -> None:
+    """With the flags of the e2e builds, so that they share work. It appears under its name when it is complete.
+
+    NotFoundError says what Go said.
+    """
     program.parent.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
     with tempfile.TemporaryDirectory(dir=program.parent) as scratch:
         unfinished = Path(scratch) / program.name
-        command = [
-            "go",
-            "build",
-            "-trimpath",
-            "-ldflags",
-            "-s -w",
-            "-o",
-            str(unfinished),
-            f"./{program.name}",
-        ]
+        command = ["go", "build", "-p", "2", "-trimpath", "-ldflags", "-s -w", "-o", str(unfinished), *words]
         done = subprocess.run(
             command,
-            cwd=module,
+            cwd=source,
             env=environment,
             capture_output=True,
             text=True,
@@ -79,5 +73,5 @@ def _build(module: Path, program: Path) -> None:
         )
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["go said nothing"])[-1]
-            raise NotFoundError(f"the Go peer cannot be built: {last}", kind="peer")
+            raise NotFoundError(f"{what} cannot be built: {last}", kind="peer")
         unfinished.rename(program)

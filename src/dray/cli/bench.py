@@ -17,6 +17,7 @@ BENCHMARKS = {
     "api": "Decoding, quantities, watch events, idle memory and start time",
     "agent": "The node agent beside a device plugin in Go: memory, idle CPU, unplug and Allocate times, pod starts",
     "allocation": "The allocator with its index beside Kubernetes' own, in Go: pods placed a second, single nodes, memory",
+    "kubelet": "The kubelet's devices and topology beside Kubernetes' own, in Go: admissions a second, p99, memory, merges",
 }
 """Name and meaning; the code is in `dray.bench.<name>` and its `figures()` yields one figure after the other."""
 
@@ -65,6 +66,10 @@ def _figures(name: str, cluster: bool) -> Iterator[Figure | LeftOut]:
         from dray.bench import allocation
 
         return allocation.figures(say=lambda text: print(f"allocation: {text}", file=sys.stderr))
+    if name == "kubelet":
+        from dray.bench import kubelet
+
+        return kubelet.figures(say=lambda text: print(f"kubelet: {text}", file=sys.stderr))
     from dray.bench import api
 
     return api.figures()

@@ -49,12 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     runtime = parser.add_argument_group("containers")
     runtime.add_argument(
         "--runtime",
-        choices=["runc", "process"],
+        choices=["runc", "cri", "process"],
         default="runc",
-        help="what runs them (default runc, which needs root); process: plain processes, without isolation",
+        help=(
+            "what runs them (default runc, which needs root); cri: containerd or another one over its socket; "
+            "process: plain processes, without isolation"
+        ),
     )
     runtime.add_argument(
         "--runc", type=Path, metavar="F", help="the program (default: where programs usually are)"
+    )
+    runtime.add_argument(
+        "--cri-socket",
+        type=Path,
+        default=Path("/run/containerd/containerd.sock"),
+        metavar="S",
+        help="the runtime's, for --runtime cri (default /run/containerd/containerd.sock)",
     )
     runtime.add_argument(
         "--allow-host-image",
@@ -123,6 +133,7 @@ def run(arguments: argparse.Namespace) -> int:
         host_root=arguments.host_root,
         runtime=arguments.runtime,
         runc=arguments.runc,
+        cri_socket=arguments.cri_socket.absolute(),
         allow_host_image=arguments.allow_host_image,
         cdi_dirs=tuple(arguments.cdi_dir or DIRECTORIES),
         kubeconfig=arguments.kubeconfig,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dray.api.core import Pod
 from dray.api.quantity import Quantity
 from dray.kubelet.devices.manager import DeviceManager
-from dray.kubelet.node.resources import is_extended, pod_requests, why_not
+from dray.kubelet.node.resources import Used, is_extended, pod_requests, why_not
 from dray.kubelet.rejection import Rejection
 from dray.kubelet.topology.manager import TopologyManager
 
@@ -26,6 +26,7 @@ class NodeAdmission:
         self._devices = devices
         self._allocatable = allocatable
         self._rejections = rejections
+        self._used = Used()
 
     async def admit(self, pod: Pod, others: Collection[Pod]) -> Rejection | None:
         """See `Admission`."""
@@ -34,7 +35,7 @@ class NodeAdmission:
             rejection = why_not(
                 pod,
                 self._allocatable(),
-                others,
+                self._used.by(others),
                 ignored=backed_by_claims(pod),
                 held=self._devices.held(pod.metadata.uid),
             )

@@ -12,7 +12,7 @@ from dray.errors import (
     ProtocolError,
     UnavailableError,
 )
-from dray.wire.status import Code, status_of
+from dray.wire.status import Code, cut, status_of
 
 _KINDS = (
     InvalidError,
@@ -41,13 +41,13 @@ def prefixed(where: str, error: Error, text: str | None = None) -> Error:
 
 
 def rpc_text(error: Error) -> str:
-    """`rpc error: code = C desc = D`, for a call that failed."""
+    """`rpc error: code = C desc = D`, for a call that failed. The peer's words are cut: they reach logs and pods."""
     status = status_of(error)
     if status is None:
         text = str(error)
     else:
         text = "context deadline exceeded" if status.code is Code.DEADLINE_EXCEEDED else status.message
-    return f"rpc error: code = {rpc_code(error)} desc = {text}"
+    return f"rpc error: code = {rpc_code(error)} desc = {cut(text)}"
 
 
 def rpc_code(error: Error) -> str:

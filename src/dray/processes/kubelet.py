@@ -7,8 +7,8 @@ register, the Node is kept, pod resources and metrics are served.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,20 +34,26 @@ from dray.kubelet.plugins.handler import DevicePluginHandler, PluginHandler
 from dray.kubelet.plugins.registration import Registration
 from dray.kubelet.plugins.watcher import PluginWatcher
 from dray.kubelet.podresources import Sources, serve_pod_resources
-from dray.kubelet.pods.contract import Objects, Parts
+from dray.kubelet.pods.contract import Events, Objects, Parts
 from dray.kubelet.pods.manager import PodManager
 from dray.kubelet.pods.objects import ApiObjects, NoObjects
 from dray.kubelet.pods.publish import ApiStatuses, ByOrigin, FileStatuses
+from dray.kubelet.pods.recorder import ApiEvents, EventLog
 from dray.kubelet.pods.sources import API, DIRECTORY, FILES, follow_api, follow_directory, read_pods
 from dray.kubelet.runtimes.contract import Runtime
-from dray.kubelet.runtimes.kept import KeptRuntime
+from dray.kubelet.runtimes.cri import SOCKET as CRI_SOCKET
+from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
 from dray.kubelet.runtimes.process import ProcessRuntime
+from dray.kubelet.runtimes.records import make_id
 from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings
 from dray.kubelet.topology.manager import TopologyManager
 from dray.kubelet.topology.nodes import NumaNodes
 from dray.kubelet.topology.options import TopologyConfig
 from dray.processes.kubelet_views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
 from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.files.durable import make_directory
+from dray.runtime.files.filelock import FileLock
+from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running
@@ -57,7 +63,7 @@ _log = get_log("kubelet")
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 REGISTRY = "plugins_registry"
-RUNC, PROCESS = "runc", "process"
+RUNC, CRI, PROCESS = "runc", "cri", "process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class KubeletOptions:
     host_root: str = "/"
     runtime: str = RUNC
     runc: Path | None = None
+    cri_socket: Path = CRI_SOCKET
     allow_host_image: bool = False
     cdi_dirs: tuple[Path, ...] = tuple(DIRECTORIES)
     kubeconfig: Path | None = None
@@ -128,6 +135,7 @@ class _Kubelet:
                 clock=self.clock,
                 metrics=self.counts,
                 health_changed=self.pods.wake,
+                reached=self.options.reached,
             )
         )
         topology.add_provider(devices)
@@ -146,6 +154,7 @@ class _Kubelet:
             sources_ready=self.pods.is_ready,
             metrics=self.metrics,
             pods_changed=self.pods.wake,
+            reached=self.options.reached,
         )
         return self.stack.enter_context(claims)
 
@@ -160,7 +169,7 @@ class _Kubelet:
         def rejected(reason: str) -> None:
             self.counts.rejections.labels(reason).inc()
 
-        api = ApiStatuses(self.client, self.clock) if self.client else None
+        api = ApiStatuses(self.client, self.clock, self.options.reached) if self.client else None
         if api is not None:
             self.tasks["statuses"] = api.run
         objects: Objects = ApiObjects(self.client) if self.client else NoObjects()
@@ -172,6 +181,7 @@ class _Kubelet:
                 claims,
                 ByOrigin(FileStatuses(self.options.state_dir / "status"), api),
                 objects,
+                self._events(),
             ),
             self.options.state_dir,
             self.options.log_dir,
@@ -181,6 +191,13 @@ class _Kubelet:
             reached=self.options.reached,
         )
         self.tasks["pods"] = self.pods.manager.run
+
+    def _events(self) -> Events:
+        if self.client is None:
+            return EventLog(self.clock)
+        events = ApiEvents(self.client, self.node, self.clock)
+        self.tasks["events"] = events.run
+        return events
 
     async def serve(self, devices: DeviceManager, seen: DevicesSeen, claims: ClaimManager) -> None:
         """Plugins may register, and pod resources and metrics be asked for."""
@@ -226,6 +243,7 @@ class _Kubelet:
 
 async def _assemble(stack: AsyncExitStack, options: KubeletOptions, clock: Clock) -> _Kubelet:
     _sources(options)
+    stack.enter_context(_alone(options.state_dir))
     machine = read_machine(state_dir=options.root_dir.parent, max_pods=options.max_pods)
     client = (
         await stack.enter_async_context(Client(find_access(options.kubeconfig)))
@@ -257,15 +275,35 @@ def _sources(options: KubeletOptions) -> frozenset[str]:
     return chosen
 
 
+@contextmanager
+def _alone(state_dir: Path) -> Iterator[None]:
+    """ConflictError where another kubelet has the directory: each would remove the containers of the other."""
+    try:
+        make_directory(state_dir)
+    except OSError as error:
+        raise from_os_error(error, "make the directory", str(state_dir)) from error
+    lock = FileLock(state_dir / "lock")
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 @asynccontextmanager
 async def _runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[Runtime]:
     place = options.state_dir / "containers"
     if options.runtime == PROCESS:
-        chosen: KeptRuntime = ProcessRuntime(place, clock)
+        chosen: ProcessRuntime | RuncRuntime | CriRuntime = ProcessRuntime(place, clock)
     elif options.runtime == RUNC:
         settings = RuncSettings(place, options.runc, options.allow_host_image, options.cdi_dirs)
         chosen = RuncRuntime(settings, clock)
+    elif options.runtime == CRI:
+        # The directory is what stays the same after a restart, and what two kubelets cannot share.
+        chosen = CriRuntime(CriSettings(make_id(place)[:12], options.cri_socket), clock)
     else:
-        raise InvalidError(f"--runtime {options.runtime!r} must be {RUNC} or {PROCESS}", field="--runtime")
+        raise InvalidError(
+            f"--runtime {options.runtime!r} must be {RUNC}, {CRI} or {PROCESS}", field="--runtime"
+        )
     async with chosen as runtime:
         yield runtime

@@ -43,7 +43,8 @@ async def running(
             finally:
                 child.cancel()
     except BaseExceptionGroup as failures:
-        raise single(failures) from None
+        failure = single(failures)
+        raise failure from failure.__cause__  # which callers look at: a status, an errno
 
 
 async def _bounded(coroutine: Coroutine[Any, Any, None], name: str, stop_timeout: float) -> None:

@@ -80,26 +80,27 @@ class WorkQueue(Generic[K]):
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._run_timers(), name=f"{self.name} timers")
-                for number in range(workers):
-                    group.create_task(self._work(handler), name=f"{self.name} worker {number}")
+                while True:
+                    while not self._ready or len(self._busy) >= workers:
+                        self._wake.clear()
+                        await self._wake.wait()
+                    key = self._ready.popleft()
+                    self._dirty.discard(key)
+                    self._busy.add(key)
+                    group.create_task(self._work(handler, key), name=f"{self.name} {key}")
         except BaseExceptionGroup as failures:
             raise single(failures) from None
+        finally:
+            self._busy.clear()  # a task that was cancelled before its first step did not do it
 
-    async def _work(self, handler: Callable[[K], Awaitable[None]]) -> None:
-        while True:
-            while not self._ready:
-                self._wake.clear()
-                await self._wake.wait()
-            key = self._ready.popleft()
-            self._dirty.discard(key)
-            self._busy.add(key)
-            try:
-                await self._attempt(handler, key)
-            finally:
-                self._busy.discard(key)
-                if key in self._dirty:
-                    self._ready.append(key)
-                    self._wake.set()
+    async def _work(self, handler: Callable[[K], Awaitable[None]], key: K) -> None:
+        try:
+            await self._attempt(handler, key)
+        finally:
+            self._busy.discard(key)
+            if key in self._dirty:
+                self._ready.append(key)
+            self._wake.set()
 
     async def _attempt(self, handler: Callable[[K], Awaitable[None]], key: K) -> None:
         try:

@@ -69,6 +69,7 @@ class Channel:
         self._timeout = timeout
         self._limits = limits
         self._protocol: CallProtocol | None = None
+        self._dialling = asyncio.Lock()
         self._closed = False
 
     async def call(self, method: Unary[Req, Res], request: Req, timeout: float | None = None) -> Res:
@@ -163,22 +164,24 @@ class Channel:
             release()
 
     async def _connection(self) -> CallProtocol:
-        """The connection, made first if need be. Two calls may both make one; the first to succeed is kept."""
-        if self._closed:
-            raise InvariantError(f"the channel to {str(self.path)!r} is used after it was closed")
+        """The connection, made first if need be. Calls that need one at the same time wait for the same."""
+        self._require_open()
         if (usable := self._usable()) is not None:
             return usable
-        protocol = await self._dialled()
-        if not self._keep(protocol):
-            protocol.shut("another connection was faster")
-            return await self._connection()
-        return protocol
+        async with self._dialling:
+            if (usable := self._usable()) is not None:
+                return usable
+            self._require_open()
+            protocol = await self._dialled()
+            if self._closed:
+                protocol.shut("the channel was closed")
+            self._require_open()
+            self._protocol = protocol
+            return protocol
 
-    def _keep(self, protocol: CallProtocol) -> bool:
-        if self._closed or self._usable() is not None:
-            return False
-        self._protocol = protocol
-        return True
+    def _require_open(self) -> None:
+        if self._closed:
+            raise InvariantError(f"the channel to {str(self.path)!r} is used after it was closed")
 
     def _usable(self) -> CallProtocol | None:
         protocol = self._protocol

@@ -32,6 +32,8 @@ from dray.wire.gen.cri_v1_pb2 import (
     RemovePodSandboxResponse,
     RunPodSandboxRequest,
     RunPodSandboxResponse,
+    RuntimeConfigRequest,
+    RuntimeConfigResponse,
     StartContainerRequest,
     StartContainerResponse,
     StatusRequest,
@@ -61,6 +63,10 @@ class Runtime(Protocol):
 
     async def status(self, request: StatusRequest) -> StatusResponse:
         """Whether the runtime and its network are ready."""
+        ...
+
+    async def runtime_config(self, request: RuntimeConfigRequest) -> RuntimeConfigResponse:
+        """How it names cgroups. Runtimes older than 2023 do not have the call."""
         ...
 
     async def run_pod_sandbox(self, request: RunPodSandboxRequest) -> RunPodSandboxResponse:
@@ -127,6 +133,9 @@ class RuntimeClient(Client):
 
     version = Unary("/runtime.v1.RuntimeService/Version", VersionRequest, VersionResponse)
     status = Unary("/runtime.v1.RuntimeService/Status", StatusRequest, StatusResponse)
+    runtime_config = Unary(
+        "/runtime.v1.RuntimeService/RuntimeConfig", RuntimeConfigRequest, RuntimeConfigResponse
+    )
     run_pod_sandbox = Unary(
         "/runtime.v1.RuntimeService/RunPodSandbox", RunPodSandboxRequest, RunPodSandboxResponse
     )

@@ -23,6 +23,8 @@ class Limits:
     """Calls a peer may have open at once on one connection."""
     connections: int = 128
     """Connections a server keeps at once; one more is closed at once."""
+    per_process: int = 0
+    """Connections that one process may have of these; 0: all of them."""
     arrival: float = 20.0
     """Seconds a peer gets for its handshake, and a caller for the one message of its request."""
     grace: float = 2.0

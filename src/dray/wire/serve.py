@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -72,6 +73,7 @@ class Server:
         self._allowed = allowed_uids
         self._accepting: asyncio.Server | None = None
         self._protocols: set[CallProtocol] = set()
+        self._peers: Counter[int] = Counter()
         self._calls: dict[asyncio.Task[None], str] = {}
         self._group: asyncio.TaskGroup | None = None
         self._hosting = asyncio.Event()
@@ -144,16 +146,28 @@ class Server:
         if len(self._protocols) >= self._limits.connections:
             _log.warning("connection refused: too many", path=self.path, limit=self._limits.connections)
             return False
-        if self._allowed is not None:
-            peer = peer_of(transport.get_extra_info("socket"))
-            if peer.uid not in self._allowed:
-                _log.warning(
-                    "connection refused: user not allowed", path=self.path, uid=peer.uid, pid=peer.pid
-                )
-                return False
+        peer = peer_of(transport.get_extra_info("socket"))
+        if not self._has_room(peer.pid):
+            _log.warning("connection refused: too many of one process", path=self.path, pid=peer.pid)
+            return False
+        if self._allowed is not None and peer.uid not in self._allowed:
+            _log.warning("connection refused: user not allowed", path=self.path, uid=peer.uid, pid=peer.pid)
+            return False
         self._protocols.add(protocol)
-        protocol.closed.add_done_callback(lambda _: self._protocols.discard(protocol))
+        self._peers[peer.pid] += 1
+        protocol.closed.add_done_callback(lambda _: self._left(protocol, peer.pid))
         return True
+
+    def _has_room(self, pid: int) -> bool:
+        """A process of another namespace has no number here (0): those cannot be told apart."""
+        limit = self._limits.per_process
+        return not limit or not pid or self._peers[pid] < limit
+
+    def _left(self, protocol: CallProtocol, pid: int) -> None:
+        self._protocols.discard(protocol)
+        self._peers[pid] -= 1
+        if not self._peers[pid]:
+            del self._peers[pid]
 
     def _spawn(self, call: Coroutine[Any, Any, None], kind: str) -> asyncio.Task[None] | None:
         try:

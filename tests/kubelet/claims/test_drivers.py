@@ -9,6 +9,7 @@ import pytest
 
 from dray.errors import ConflictError, Error, InvalidError, UnavailableError
 from dray.kubelet.claims.drivers import choose, choose_health
+from dray.kubelet.claims.endpoint import LOOK_SECONDS
 from dray.kubelet.claims.manager import ClaimManager
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
@@ -159,6 +160,24 @@ async def test_one_connection_for_all_calls(world: World, driver: Driver) -> Non
             await manager.unprepare(POD)
         assert len(server._protocols) == 1
     assert len(driver.calls) == 6
+
+
+async def test_a_connection_that_went_while_nobody_called_is_there_again(
+    world: World, driver: Driver
+) -> None:
+    """A server, or something between, may drop what is idle: the next call must not find out."""
+    clock = world.clock = FakeClock()
+    async with serve(driver.path, [dra.DraService(driver)]) as server, world.running() as manager:
+        await manager.drivers.register("a.io", str(driver.path), ["v1.DRAPlugin"])
+        await connected(manager)
+        for protocol in tuple(server._protocols):
+            protocol.abort()
+        await until(lambda: not server._protocols)
+        await clock.advance(LOOK_SECONDS)
+        await until(lambda: len(server._protocols) == 1)
+        await manager.prepare(POD)
+        assert len(server._protocols) == 1
+    assert driver.calls == [("prepare", ("c",))]
 
 
 async def test_a_service_that_is_not_there(world: World, driver: Driver) -> None:

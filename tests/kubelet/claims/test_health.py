@@ -11,6 +11,7 @@ from dray.kubelet.claims.health import FILE_NAME
 from dray.kubelet.claims.manager import ClaimManager
 from dray.runtime.clock import FakeClock
 from dray.wire import dra, health
+from dray.wire.gen import dra_v1_pb2 as pb
 from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, told, until
 
 POD = pod_of("pod", direct("c"), uses=[("c", "")])
@@ -134,3 +135,62 @@ async def test_a_stranger_on_the_socket(world: World, tmp_path: Path) -> None:
         await manager.drivers.register("a.io", str(path), ["v1.DRAPlugin", "v1.DRAResourceHealth"])
         await asyncio.sleep(0.1)
         assert not manager.drivers.is_usable("a.io")
+
+
+async def test_a_flood_is_taken_in_by_its_newest_word_and_leaves_time(world: World, driver: Driver) -> None:
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        for number in range(2000):
+            driver.messages.put_nowait([told("dev-c", "UNHEALTHY" if number % 2 else "HEALTHY")])
+        driver.messages.put_nowait([told("dev-c", message="the last word")])
+        await until(lambda: shown(manager) == ("Healthy", "the last word"))
+    assert len(world.changed) < 500
+
+
+async def test_names_that_nobody_can_have_are_not_kept(world: World, driver: Driver) -> None:
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        for number in range(3):
+            driver.messages.put_nowait([told(f"{number}" + "n" * 2**18, timeout=2**40), told("dev-c")])
+        await until(lambda: shown(manager)[0] == "Healthy")
+    assert (world.directory / "dra_health_state").stat().st_size < 10_000
+
+
+@pytest.mark.parametrize(("told_seconds", "holds"), [(7, 7), (0, 30), (-5, 30)])
+async def test_how_long_a_word_holds(world: World, driver: Driver, told_seconds: int, holds: float) -> None:
+    clock = world.clock = FakeClock()
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        driver.messages.put_nowait([told("dev-c", timeout=told_seconds)])
+        await until(lambda: shown(manager)[0] == "Healthy")
+        await clock.advance(holds)
+        assert shown(manager)[0] == "Healthy"
+        await clock.advance(0.1)
+        assert shown(manager)[0] == "Unknown"
+
+
+async def test_a_share_of_a_device_is_as_well_as_the_device(world: World, driver: Driver) -> None:
+    def shared(request: pb.NodePrepareResourcesRequest) -> pb.NodePrepareResourcesResponse:
+        answer = driver.good(request)
+        answer.claims["c-uid"].devices[0].share_id = "share"
+        return answer
+
+    driver.on_prepare = shared
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        driver.messages.put_nowait([told("dev-c", "UNHEALTHY")])
+        await until(lambda: shown(manager)[0] == "Unhealthy")
+        assert world.changed == [{"pod-uid"}]
+
+
+async def test_a_driver_that_is_deregistered_is_not_listened_to_any_more(
+    world: World, driver: Driver
+) -> None:
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        await until(lambda: driver.streams == 1)
+        await manager.drivers.deregister("a.io", str(driver.path))
+        driver.messages.put_nowait([told("dev-c")])
+        await asyncio.sleep(0.05)
+        assert shown(manager)[0] == "Unknown"
+    assert driver.streams == 1

@@ -148,6 +148,10 @@ async def test_a_result_without_devices_is_success(world: World, driver: Driver)
             {"c-uid": pb.NodePrepareResourceResponse(), "x": pb.NodePrepareResourceResponse()},
             "NodePrepareResources returned result for unknown claim UID x",
         ),
+        (
+            {"c-uid": pb.NodePrepareResourceResponse(devices=[pb.Device(device_name="d" * 262_142)])},
+            "NodePrepareResources answered with 262150 bytes for ResourceClaim c: at most 262144 are kept",
+        ),
     ],
 )
 async def test_bad_answers(

@@ -80,6 +80,16 @@ async def test_a_pod_that_never_had_its_claim_made(world: World) -> None:
         await manager.unprepare(pod_of("pod", PodResourceClaim(name="c", resource_claim_template_name="t")))
 
 
+async def test_an_answer_without_a_value_is_success(world: World, driver: Driver) -> None:
+    world.api.add(claim_of("c"))
+    nil = pb.NodeUnprepareResourcesResponse.FromString(b"\x0a\x07\x0a\x05c-uid")
+    driver.on_unprepare = lambda request: nil
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        await manager.unprepare(POD)
+        assert not manager.may_need_unprepare("pod-uid")
+
+
 async def test_an_unknown_driver(world: World, driver: Driver) -> None:
     world.api.add(claim_of("c"))
     async with driver.serving(), world.running(driver) as manager:

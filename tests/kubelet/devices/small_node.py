@@ -79,19 +79,18 @@ class SmallNode:
 
     def _made(self) -> DeviceManager:
         self.metrics = Metrics()
-        manager = DeviceManager(
-            Surroundings(
-                checkpoint=self.path,
-                active_pods=self._active,
-                sources_ready=lambda: self.is_ready,
-                was_running=lambda uid, name: (uid, name) in self.running,
-                affinity=lambda uid, name: self.hints.get((uid, name), self.hint),
-                numa_nodes=self._numa_nodes,
-                clock=self.clock,
-                metrics=KubeletMetrics(self.metrics),
-                health_changed=lambda pods: self.changed.append(tuple(pods)),
-            )
+        self.around = Surroundings(
+            checkpoint=self.path,
+            active_pods=self._active,
+            sources_ready=lambda: self.is_ready,
+            was_running=lambda uid, name: (uid, name) in self.running,
+            affinity=lambda uid, name: self.hints.get((uid, name), self.hint),
+            numa_nodes=self._numa_nodes,
+            clock=self.clock,
+            metrics=KubeletMetrics(self.metrics),
+            health_changed=lambda pods: self.changed.append(tuple(pods)),
         )
+        manager = DeviceManager(self.around)
         self.aside = manager.load()
         return manager
 

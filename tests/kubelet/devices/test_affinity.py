@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.kubelet.devices.affinity import Split, is_on, split_by_affinity
-from dray.kubelet.devices.known import Device
+from dray.kubelet.devices.known import Device, DeviceList
 from dray.kubelet.topology.hints import Hint
 
 LISTED = {
@@ -15,7 +15,7 @@ LISTED = {
     "dev6": (-1,),
     "dev7": (-1, 3),
 }
-DEVICES = {name: Device(name, nodes=nodes, has_topology=bool(nodes)) for name, nodes in LISTED.items()}
+DEVICES = DeviceList(Device(name, nodes=nodes, has_topology=bool(nodes)) for name, nodes in LISTED.items())
 
 
 @pytest.mark.parametrize(
@@ -29,13 +29,13 @@ DEVICES = {name: Device(name, nodes=nodes, has_topology=bool(nodes)) for name, n
     ],
 )
 def test_split(available: str, nodes: int | None, aligned: str, unaligned: str, unbound: str) -> None:
-    found = split_by_affinity(frozenset(available.split()), DEVICES, Hint(nodes, True), has_nodes=True)
+    found = split_by_affinity(frozenset(available.split()), DEVICES, Hint(nodes, True))
     assert found == Split(*(frozenset(text.split()) for text in (aligned, unaligned, unbound)))
 
 
 def test_without_any_node_a_hint_means_nothing() -> None:
     available = frozenset({"dev5"})
-    assert split_by_affinity(available, DEVICES, Hint(0b1, True), has_nodes=False).unbound == available
+    assert split_by_affinity(available, DeviceList([Device("dev5")]), Hint(0b1, True)).unbound == available
 
 
 def test_odd_nodes_are_nowhere() -> None:

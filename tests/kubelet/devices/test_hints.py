@@ -3,20 +3,20 @@ from __future__ import annotations
 import pytest
 
 from dray.kubelet.devices.hints import Ask, generate, resource_hints
-from dray.kubelet.devices.known import Device
+from dray.kubelet.devices.known import Device, DeviceList
 from dray.kubelet.topology.hints import Hint
 
 Found = list[tuple[tuple[int, ...], bool]]
 
 
-def listed(text: str) -> dict[str, Device]:
+def listed(text: str) -> DeviceList:
     """`a@0 b@0+1 c`: ids with their nodes."""
-    found = {}
+    found = []
     for word in text.split():
         name, _, nodes = word.partition("@")
         on = tuple(int(node) for node in nodes.split("+") if node)
-        found[name] = Device(name, nodes=on, has_topology="@" in word)
-    return found
+        found.append(Device(name, nodes=on, has_topology="@" in word))
+    return DeviceList(found)
 
 
 def shown(hints: list[Hint] | None) -> Found | None:
@@ -49,8 +49,7 @@ def test_new_requests(devices: str, request_: int, taken: str, expected: Found |
     known = listed(devices)
     free = frozenset(known) - set(taken.split())
     ask = Ask(request_, frozenset(), free)
-    has_nodes = any(one.nodes for one in known.values())
-    assert shown(resource_hints(ask, known, (0, 1), has_nodes=has_nodes)) == expected
+    assert shown(resource_hints(ask, known, (0, 1))) == expected
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,7 @@ def test_what_is_held_already_gives_the_same_hints_again(
 ) -> None:
     known = listed("Dev1@0 Dev2@1 Dev3@0 Dev4@1")
     ask = Ask(request_, frozenset(existing.split()), frozenset())
-    assert shown(resource_hints(ask, known, (0, 1), has_nodes=True)) == expected
+    assert shown(resource_hints(ask, known, (0, 1))) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +83,7 @@ def test_what_is_handed_on_must_be_among_the_nodes(
 ) -> None:
     known = listed(devices)
     ask = Ask(request_, frozenset(), frozenset(known) - {reusable}, frozenset({reusable}))
-    assert shown(resource_hints(ask, known, (0, 1), has_nodes=True)) == expected
+    assert shown(resource_hints(ask, known, (0, 1))) == expected
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_only_nodes_with_devices_are_looked_at(
 
 
 def test_many_devices_on_eight_nodes_are_counted_once() -> None:
-    known = {f"d{one}": Device(f"d{one}", nodes=(one % 8,), has_topology=True) for one in range(10_000)}
+    known = DeviceList(Device(f"d{one}", nodes=(one % 8,), has_topology=True) for one in range(10_000))
     found = generate(1250, known, range(8), frozenset(known), frozenset())
     assert len(found) == 255
     assert sum(one.preferred for one in found) == 8

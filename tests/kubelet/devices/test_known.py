@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.kubelet.devices.known import GRACE, Device, KnownDevices, from_wire
+from dray.kubelet.devices.known import GRACE, Device, DeviceList, KnownDevices, Place, from_wire
 from dray.kubelet.node.resources import DeviceCapacity
 from dray.wire.gen import deviceplugin_v1beta1_pb2 as pb
 from tests.kubelet.devices.small_node import OTHER, RESOURCE, SmallPlugin, devices
@@ -53,6 +53,14 @@ def test_capacity_and_allocatable() -> None:
     known.listed(OTHER, healthy, other)
     assert counts(known, resource=OTHER) == (2, 2)
     assert counts(known) == (2, 0)
+
+
+def test_a_new_one_is_not_stopped_and_has_nothing_before_it_lists() -> None:
+    known, plugin = KnownDevices(), SmallPlugin()
+    known.connected(RESOURCE, plugin)
+    found = known.get(RESOURCE)
+    assert found is not None
+    assert (found.stopped_at, found.endpoint, found.healthy) == (None, plugin, frozenset())
 
 
 def test_a_stopped_resource_goes_after_its_grace() -> None:
@@ -146,3 +154,36 @@ def test_an_id_listed_twice_counts_once() -> None:
     known.connected(RESOURCE, plugin)
     known.listed(RESOURCE, [*devices("d1"), *devices("d1", healthy=False)], plugin)
     assert counts(known) == (1, 0)
+
+
+def test_a_list_knows_its_places_and_its_order() -> None:
+    found = DeviceList(
+        [
+            Device("c", nodes=(0,), has_topology=True),
+            Device("a", nodes=(0,), has_topology=True),
+            Device("b", is_healthy=False),
+            Device("d", has_topology=True),
+            Device("b", nodes=(0, 1), has_topology=True),
+        ]
+    )
+    assert found.places == {
+        Place((0,), True): {"a", "c"},
+        Place((), True): {"d"},
+        Place((0, 1), True): {"b"},
+    }
+    assert (found.order, len(found), found["b"].nodes) == (("a", "b", "c", "d"), 4, (0, 1))
+    assert (sorted(found.healthy), sorted(found.unhealthy)) == (["a", "b", "c", "d"], [])
+    assert found.has_nodes
+    assert not DeviceList([Device("a", has_topology=True)]).has_nodes
+
+
+@pytest.mark.parametrize(
+    "among", ["d7", "d7 d3", "ghost d7 d3", " ".join(f"d{one}" for one in range(99, 0, -3))]
+)
+@pytest.mark.parametrize("count", [0, 1, 2, 40])
+def test_the_first_of_some_are_the_same_whether_few_or_many(among: str, count: int) -> None:
+    some = frozenset(among.split())
+    for size in (1, 10, 100, 1000):
+        listed = DeviceList(Device(f"d{one}") for one in range(size))
+        expected = [*sorted(some & listed.keys()), *sorted(some - listed.keys())]
+        assert listed.first(count, some) == expected[:count]

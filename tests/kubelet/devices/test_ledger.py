@@ -3,13 +3,15 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from dray.errors import ConflictError, InvariantError
 from dray.kubelet.devices.checkpoint import CheckpointWriter, decode
 from dray.kubelet.devices.grants import Grant
-from dray.kubelet.devices.ledger import Reservation
+from dray.kubelet.devices.known import GRACE, Device
+from dray.kubelet.devices.ledger import Ledger, Reservation
 from tests.kubelet.devices.small_node import OTHER, RESOURCE, SmallNode, SmallPlugin, devices, simple
 
 
@@ -126,3 +128,31 @@ def test_a_reservation_is_exclusive() -> None:
     one.release()
     one.release()
     assert reserved == {"d"}
+
+
+def test_what_is_free_is_what_is_healthy_and_nobodys_after_any_changes(tmp_path: Path) -> None:
+    node, random, plugin = SmallNode(tmp_path), Random(4), SmallPlugin()
+    ledger = Ledger(node.around)
+    held: list[Grant] = []
+    ledger.known.connected(RESOURCE, plugin)
+    for step in range(300):
+        ids = tuple(f"d{random.randrange(30)}" for _ in range(random.randint(1, 3)))
+        match random.randrange(4):
+            case 0:
+                listed = [Device(f"d{one}", random.random() < 0.8) for one in range(random.randrange(30))]
+                ledger.known.listed(RESOURCE, listed, plugin)
+            case 1 if held:
+                ledger.grants.remove(held.pop(random.randrange(len(held))))
+            case _:
+                held.append(Grant(f"pod-{step}", "c", RESOURCE, {-1: ids}))
+                ledger.grants.add(held[-1])
+        if random.random() < 0.7:
+            known = ledger.known.get(RESOURCE)
+            assert known is not None
+            assert ledger.free(RESOURCE) == known.healthy - {one for grant in held for one in grant.ids}
+    ledger.known.capacity(0.0)
+    ledger.known.stopped(RESOURCE, plugin, 0.0)
+    assert ledger.free(RESOURCE) == frozenset()
+    ledger.known.capacity(GRACE + 1)
+    assert ledger.free(RESOURCE) == frozenset()
+    node.manager.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,6 +41,14 @@ async def test_registered_again_with_other_devices(node: SmallNode, preferred: b
     for ids, found in expected:
         node.plug(RESOURCE, devices(*ids), SmallPlugin(preferred=preferred, pre_start=pre_start))
         assert counts(node) == found
+
+
+async def test_closed_twice_is_harmless_and_another_may_open(node: SmallNode) -> None:
+    node.plug(RESOURCE, devices("d1"))
+    node.manager.close()
+    node.manager.close()
+    node.restart()
+    assert counts(node) == (0, 0)
 
 
 async def test_a_stream_that_ends(node: SmallNode) -> None:
@@ -187,6 +196,30 @@ class TestHints:
         node.active = {"pod"}
         await node.manager.allocate(pod, init)
         assert node.manager.topology_hints(pod, app) == {RESOURCE: [Hint(0b10, True), Hint(0b11, False)]}
+
+    async def test_lists_that_change_all_the_time(self, node: SmallNode) -> None:
+        """Hints and grants between any two of many lists are always those of the newest one."""
+        plugin = node.plug(RESOURCE, PAIRS)
+        pod = simple("pod", res1=1)
+
+        async def change() -> None:
+            for number in range(50):
+                names = (f"d{number}-{one}" for one in range(1000))
+                node.manager.listed(RESOURCE, devices(*names, nodes=(number % 2,)), plugin)
+                await asyncio.sleep(0)
+
+        async def ask() -> None:
+            for _ in range(50):
+                found = node.manager.topology_hints(pod, pod.spec.containers[0])[RESOURCE]
+                newest = node.manager.allocatable_devices()[RESOURCE][0].nodes
+                assert found in (BOTH, [Hint(1 << newest[0], True)])
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(change())
+            group.create_task(ask())
+        await node.admit(pod)
+        assert all(one.startswith("d49-") for one in node.ids(pod))
 
     async def test_ended_pods_do_not_stand_in_the_way(self, node: SmallNode) -> None:
         node.plug(RESOURCE, PAIRS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dray.errors import Error, InvalidError, UnavailableError
-from dray.kubelet.devices.known import Device
+from dray.kubelet.devices.known import Device, DeviceList
 from dray.kubelet.devices.picking import Answer, Offer, Preference, Want, pick
 from dray.kubelet.topology.hints import Hint
 from tests.kubelet.devices.test_hints import listed
@@ -25,7 +25,6 @@ def offer(text: str = "", *, taken: Collection[str] = (), nodes: int | None = No
         "healthy": frozenset(known),
         "free": frozenset(known) - frozenset(taken),
         "devices": known,
-        "has_nodes": any(one.nodes for one in known.values()),
         "hint": Hint(nodes, True),
     } | more
     return Offer(**found)
@@ -216,5 +215,7 @@ def test_what_others_took_meanwhile_is_not_taken() -> None:
 
 
 def test_a_device_that_is_listed_no_more_has_no_node() -> None:
-    given = offer("a@0", nodes=0b01, free=frozenset({"a", "ghost"}), devices={"a": Device("a", nodes=(0,))})
+    given = offer(
+        "a@0", nodes=0b01, free=frozenset({"a", "ghost"}), devices=DeviceList([Device("a", nodes=(0,))])
+    )
     assert run(want(2), given)[0] == ("a", "ghost")

@@ -5,7 +5,7 @@ from typing import Any
 from dray.api.codec import view
 from dray.api.core import Pod
 from dray.api.quantity import Quantity
-from dray.kubelet.node.resources import DeviceCapacity, node_resources, pod_requests, why_not
+from dray.kubelet.node.resources import DeviceCapacity, Used, node_resources, pod_requests, why_not
 
 MACHINE = {"cpu": Quantity("2"), "memory": Quantity("1Gi"), "pods": Quantity("3")}
 GPU = "example.com/gpu"
@@ -60,17 +60,17 @@ def test_capacity_counts_the_unhealthy_and_allocatable_does_not() -> None:
 
 def test_the_first_that_is_short_is_told_as_a_kubelet_does() -> None:
     offered = {**MACHINE, GPU: Quantity("2")}
-    assert why_not(pod({GPU: 2, "cpu": 2}), offered, []) is None
-    found = why_not(pod({GPU: 2}), offered, [pod({GPU: 1})])
+    assert why_not(pod({GPU: 2, "cpu": 2}), offered, {}) is None
+    found = why_not(pod({GPU: 2}), offered, Used().by([pod({GPU: 1})]))
     assert found is not None
     assert found.reason == f"OutOf{GPU}"
     assert found.message == (f"Node didn't have enough resource: {GPU}, requested: 2, used: 1, capacity: 2")
-    found = why_not(pod({"cpu": "1500m"}), offered, [pod({"cpu": 1})])
+    found = why_not(pod({"cpu": "1500m"}), offered, Used().by([pod({"cpu": 1})]))
     assert found is not None
     assert (
         found.message == "Node didn't have enough resource: cpu, requested: 1500, used: 1000, capacity: 2000"
     )
-    full = why_not(pod({}), offered, [pod({})] * 3)
+    full = why_not(pod({}), offered, Used().by([pod({}), pod({}), pod({})]))
     assert full is not None
     assert (full.reason, full.message) == (
         "OutOfpods",
@@ -80,11 +80,20 @@ def test_the_first_that_is_short_is_told_as_a_kubelet_does() -> None:
 
 def test_what_devices_are_held_counts_as_offered_while_their_plugin_is_away() -> None:
     offered = {**MACHINE, GPU: Quantity("0")}
-    assert why_not(pod({GPU: 2}), offered, []) is not None
-    assert why_not(pod({GPU: 2}), offered, [], held={GPU: 2}) is None
+    assert why_not(pod({GPU: 2}), offered, {}) is not None
+    assert why_not(pod({GPU: 2}), offered, {}, held={GPU: 2}) is None
 
 
 def test_resources_that_the_node_never_had_or_that_claims_back_are_not_checked() -> None:
-    assert why_not(pod({GPU: 2}), MACHINE, []) is None
-    assert why_not(pod({GPU: 2}), {**MACHINE, GPU: Quantity("1")}, [], ignored={GPU}) is None
-    assert why_not(pod({GPU: 0}), {**MACHINE, GPU: Quantity("0")}, []) is None
+    assert why_not(pod({GPU: 2}), MACHINE, {}) is None
+    assert why_not(pod({GPU: 2}), {**MACHINE, GPU: Quantity("1")}, {}, ignored={GPU}) is None
+    assert why_not(pod({GPU: 0}), {**MACHINE, GPU: Quantity("0")}, {}) is None
+
+
+def test_pods_that_come_and_go_are_counted_once() -> None:
+    used = Used()
+    first, second, third = pod({GPU: 1}), pod({GPU: 2, "cpu": 1}), pod({GPU: 4})
+    for now in ([first], [first, second], [second, third], [third, first, second], []):
+        expected = Used().by(now)
+        assert {name: amount for name, amount in used.by(now).items() if amount} == expected
+    assert shown(dict(Used().by([first, second]))) == {GPU: 3, "cpu": 1, "pods": 2}

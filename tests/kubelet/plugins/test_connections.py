@@ -13,6 +13,7 @@ from dray.errors import Error, HardwareError, UnavailableError
 from dray.kubelet.devices.known import Device, KnownDevices
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.endpoint import PluginEndpoint, Timeouts
+from dray.kubelet.plugins.quota import OF_ONE
 from tests.kubelet.plugins.real_plugin import (
     RESOURCE,
     SHORT,
@@ -311,3 +312,18 @@ async def test_a_resource_stays_while_one_instance_does(tmp_path: Path) -> None:
         new.lists.put_nowait(None)
         await until(lambda: known.healthy == [])
         assert known.devices.capacity(0.0).capacity == {RESOURCE: 2}
+
+
+async def test_a_plugin_that_brings_ever_new_names_is_stopped(tmp_path: Path, recorder: Recorder) -> None:
+    async with (
+        connections(recorder) as made,
+        Plugin().serving(tmp_path / "s"),
+        Plugin().serving(tmp_path / "t"),
+    ):
+        for number in range(OF_ONE):
+            await made.connect(f"example.com/{number}", tmp_path / "s")
+        with pytest.raises(UnavailableError, match="use another socket for more"):
+            await made.connect("example.com/more", tmp_path / "s")
+        await made.connect("example.com/0", tmp_path / "s")
+        await made.connect("example.com/more", tmp_path / "t")
+        assert len(made.endpoints) == OF_ONE + 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from dray.errors import InvalidError
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.handler import DevicePluginHandler
-from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, Recorder, connections, until
+from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, Recorder, connections, devices, until
 
 
 @pytest.mark.parametrize(
@@ -50,3 +51,14 @@ async def test_register_loss_and_deregister(tmp_path: Path) -> None:
         await handler.register(RESOURCE, str(tmp_path / "s"), ["v1beta1"])
         plugin.lists.put_nowait(None)
         await until(lambda: lost == [str(tmp_path / "s")])
+
+
+async def test_registered_again_on_other_sockets_with_other_devices(tmp_path: Path) -> None:
+    recorder = Recorder()
+    async with connections(recorder) as made, AsyncExitStack() as stack:
+        handler = DevicePluginHandler(made, lambda _: None)
+        for name, ids in (("one", "ab"), ("two", "ab"), ("three", "c")):
+            await stack.enter_async_context(Plugin(first=devices(*ids)).serving(tmp_path / name))
+            await handler.register(RESOURCE, str(tmp_path / name), ["v1beta1"])
+            await until(lambda: recorder.words[-1].startswith("listed"))
+            assert [one.id for one in recorder.newest[RESOURCE]] == list(ids)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.kubelet.devices.known import Device
-from dray.kubelet.plugins.listing import read
+from dray.kubelet.plugins.listing import MOST_DEVICES, read
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Device as WireDevice
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ListAndWatchResponse, NUMANode, TopologyInfo
 
@@ -45,3 +45,10 @@ def test_lists(listed: list[WireDevice], expected: tuple[Device, ...], faults: t
     found = read(ListAndWatchResponse(devices=listed))
     assert found.devices == expected
     assert found.faults == faults
+
+
+def test_a_list_without_end_is_cut() -> None:
+    listed = b"".join(b"\x0a\x07\x0a\x05%05x" % one for one in range(MOST_DEVICES + 7))
+    found = read(ListAndWatchResponse.FromString(listed))
+    assert len(found.devices) == MOST_DEVICES
+    assert found.faults == (f"7 devices beyond the first {MOST_DEVICES}",)

@@ -31,6 +31,10 @@ NOW = 1000.0
         (World({"/a": 1}, {}, waits={"/a": Wait(1, 0.5, NOW)}), [Register("/a", 1)]),
         (World({"/a": 2}, {}, waits={"/a": Wait(1, 0.5, NOW + 0.1)}), [Register("/a", 2)]),
         (World({}, {"/a": 1}, waits={"/a": Wait(1, 0.5, NOW + 0.1)}), [Unregister("/a")]),
+        (
+            World({"/a": 1, "/b": 1, "/c": 1}, {}, waits={"/a": Wait(1, 4, NOW), "/b": Wait(1, 0.5, NOW)}),
+            [Register("/c", 1), Register("/b", 1), Register("/a", 1)],
+        ),
     ],
 )
 def test_operations(world: World, expected: list[Operation]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from dray.errors import Error, HardwareError, InvalidError
 from dray.kubelet.plugins.handler import DevicePluginHandler, PluginHandler
+from dray.kubelet.plugins.reconcile import Unregister
 from dray.kubelet.plugins.watcher import PluginWatcher
 from dray.runtime.clock import Clock, FakeClock, SystemClock
 from dray.wire.deviceplugin import DevicePluginService
@@ -193,6 +194,21 @@ async def test_a_type_that_nobody_handles(node: Node, kind: str) -> None:
     assert node.handler.calls == []
 
 
+@pytest.mark.parametrize(
+    ("info", "text"),
+    [
+        (PluginInfo(type=DRA_PLUGIN, name="n" * 254), "name has more than 253 characters"),
+        (PluginInfo(type=DRA_PLUGIN, endpoint="/" * 4097), "endpoint has more than 4096 characters"),
+    ],
+)
+async def test_a_plugin_that_shouts_is_refused(node: Node, info: PluginInfo, text: str) -> None:
+    driver = Driver(info)
+    async with node.watching(), driver.serving(node.registry / "d.sock"):
+        await until(lambda: driver.statuses)
+    assert driver.statuses[0] == (False, f"RegisterPlugin error -- the plugin's {text}")
+    assert node.handler.calls == []
+
+
 async def test_validation_that_fails_is_told_and_tried_again(node: Node) -> None:
     node.handler.invalid = InvalidError("no version of ours")
     clock = FakeClock()
@@ -313,6 +329,15 @@ async def test_a_device_plugin_whose_stream_ends_is_asked_again(node: Node) -> N
                 await _moving(clock, lambda: recorder.words[-1] == "listed p.sock a,b")
                 await until(lambda: watcher.states[1])
             await until(lambda: recorder.words[-1] == "disconnected p.sock")
+
+
+async def test_a_stream_may_end_just_when_its_socket_goes(node: Node) -> None:
+    async with node.watching(FakeClock()) as watcher, Driver().serving(node.registry / "d.sock"):
+        await until(lambda: watcher.states[1] and not watcher._busy)
+        decided = Unregister(str(node.registry / "d.sock"))
+        watcher.lost("/run/d.sock")
+        await watcher._unregister(decided)
+        assert node.handler.calls == [TAKEN]
 
 
 async def test_a_device_plugin_that_always_ends_at_once(node: Node) -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from dray.errors import InvalidError
+from dray.kubelet.pods.publish import FileStatuses
 from dray.kubelet.pods.records import Record, Records
 from dray.kubelet.rejection import Rejection
+from dray.runtime.files.durable import temporary_name
 from tests.kubelet.pods.pods import pod
 
 
@@ -37,3 +39,10 @@ def test_a_uid_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
     for uid in ("", "../x", ".hidden", "a/b"):
         with pytest.raises(InvalidError, match="cannot name a file"):
             Records(tmp_path).remove(uid)
+
+
+def test_what_kills_left_half_written_does_not_pile_up(tmp_path: Path) -> None:
+    (tmp_path / temporary_name()).write_bytes(b"{")
+    Records(tmp_path)
+    FileStatuses(tmp_path)
+    assert list(tmp_path.iterdir()) == []

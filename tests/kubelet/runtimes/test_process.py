@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import gc
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -215,6 +218,34 @@ async def test_many_starts_at_once_run_it_once(world: World) -> None:
         await wait_text(marks, "x")
         await asyncio.sleep(0.1)
         assert marks.read_text() == "x\n"
+
+
+def test_a_start_that_nobody_waits_for_leaves_nothing_open(world: World) -> None:
+    """A kubelet that is stopped meanwhile: what is open when its loop ends would be told of as a warning."""
+
+    async def cancelled() -> str:
+        async with ProcessRuntime(world.directory / "state") as runtime:
+            sandbox = await runtime.run_sandbox(world.sandbox())
+            container = await runtime.create(sandbox, world.container("sleep 60"))
+            log = world.directory / "state/containers" / container / "keeper.log"
+            lock = os.open(log.with_name("starting"), os.O_RDWR | os.O_CREAT)
+            fcntl.flock(lock, fcntl.LOCK_EX)  # its keeper waits for this before it decides
+            threading.Timer(0.5, os.close, (lock,)).start()
+            async with asyncio.TaskGroup() as group:
+                start = group.create_task(runtime.start(container))
+                while not (log.exists() and len(keepers(world.directory)) == 1):
+                    await asyncio.sleep(0.01)
+                start.cancel()
+            return container
+
+    async def taken_over(container: str) -> State:
+        async with ProcessRuntime(world.directory / "state") as runtime:
+            await runtime.start(container)
+            return (await told(runtime, container)).state
+
+    container = asyncio.run(cancelled())
+    gc.collect()
+    assert asyncio.run(taken_over(container)) is State.RUNNING
 
 
 async def test_a_working_directory_that_is_not_there(world: World) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -54,9 +55,26 @@ def ran(who: Identity) -> Running:
 def test_state(
     keeper: Identity | None, is_kept: bool, running: Running | None, end: Exit | None, expected: State
 ) -> None:
-    facts = Facts(RECORD, keeper, is_kept, running, end)
+    facts = Facts(RECORD, keeper, is_kept, running, end, running is not None and running.is_alive)
     assert facts.state is facts.told().state is expected
     assert (facts.awaited is not None) == (expected is State.RUNNING or (is_kept and end is None))
+
+
+def test_one_look_fits_together_though_the_process_ends_meanwhile(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state")
+    store.prepare()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        running = ran(Identity(**identity(process.pid)))
+        with store.making(CONTAINERS, "i") as staged:
+            for name, record in (("container", RECORD), ("keeper", GONE), ("running", running)):
+                write(staged, f"{name}.json", record)
+        facts = store.facts("i")
+        process.kill()
+    assert facts is not None
+    assert (facts.state, facts.awaited, facts.told().state) == (State.RUNNING, running, State.RUNNING)
+    later = store.facts("i")
+    assert later is not None
+    assert (later.state, later.awaited) == (State.UNKNOWN, None)
 
 
 def test_ids_are_the_same_after_a_restart_and_differ_by_every_part() -> None:

@@ -210,3 +210,46 @@ async def test_how_long_an_admission_took() -> None:
     assert 'kubelet_topology_manager_admission_duration_ms_bucket{le="1.6"} 0.0' in page
     assert 'kubelet_topology_manager_admission_duration_ms_bucket{le="3.2"} 1.0' in page
     assert machine.sample("kubelet_topology_manager_admission_duration_ms_sum") == pytest.approx(3)
+
+
+QOS: dict[str, dict[str, Any]] = {
+    "Guaranteed": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}},
+    "Burstable": {"requests": {"cpu": "1"}},
+    "BestEffort": {},
+}
+
+
+@pytest.mark.parametrize("qos", sorted(QOS))
+@pytest.mark.parametrize(
+    ("policy", "fits", "crosses", "nothing"),
+    [
+        ("none", True, True, True),
+        ("best-effort", True, True, True),
+        ("restricted", True, False, False),
+        ("single-numa-node", True, False, False),
+    ],
+)
+async def test_whom_a_policy_takes_whatever_its_class(
+    qos: str, policy: str, fits: bool, crosses: bool, nothing: bool
+) -> None:
+    """A kubelet looks at hints alone: a pod's class matters to processors and memory, which say nothing then."""
+
+    class Fixed(Pool):
+        hints: ResourceHints
+
+        def topology_hints(self, pod: Pod, container: Container) -> ResourceHints:
+            return self.hints
+
+    spec = {"containers": [{"name": "first", "resources": QOS[qos]}]}
+    pod = view({"metadata": {"name": "pod", "uid": "uid"}, "spec": spec}, Pod)
+    cases: list[tuple[bool, ResourceHints]] = [
+        (fits, {"resource": [Hint(0b01, True), Hint(0b11, False)]}),
+        (crosses, {"resource": [Hint(0b11, False)]}),
+        (nothing, {"resource": []}),
+        (True, {"resource": None}),
+        (True, {}),
+    ]
+    for is_taken, hints in cases:
+        machine = Machine(policy)
+        Fixed(machine.manager, {0: 1, 1: 1}).hints = hints
+        assert await machine.manager.admit(pod) == (None if is_taken else MISALIGNED)

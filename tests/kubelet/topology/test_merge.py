@@ -255,3 +255,11 @@ def _better(nodes: NumaNodes, current: Hint, candidate: Hint, wanted: int, close
     if then == wanted or then > now:
         return candidate
     return current if then < now else fitter()
+
+
+def test_what_sits_on_few_nodes_decides_for_what_is_everywhere() -> None:
+    """Devices name only their own nodes; processors name all. The devices' node is kept."""
+    everywhere = [preferred(0), preferred(1), preferred(2), preferred(3), other(0, 1, 2, 3)]
+    assert merge(FOUR, [[preferred(1), preferred(3), other(1, 3)], everywhere]) == preferred(1)
+    assert merge(FOUR, [[preferred(3)], everywhere]) == preferred(3)
+    assert merge(FOUR, [[preferred(1, 3)], everywhere]) == other(1, 3)

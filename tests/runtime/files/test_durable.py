@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from dray.runtime.files.durable import make_directory, open_directory, replace_file, temporary_name
+from dray.runtime.files.durable import (
+    make_directory,
+    open_directory,
+    remove_temporaries,
+    replace_file,
+    temporary_name,
+)
 
 
 def test_a_reader_sees_the_old_content_or_the_new_one(tmp_path: Path) -> None:
@@ -53,3 +59,11 @@ def test_temporary_names_are_hidden_and_never_the_same() -> None:
     names = {temporary_name() for _ in range(1000)}
     assert len(names) == 1000
     assert all(name.startswith(".dray-") and name.endswith(".tmp") for name in names)
+
+
+def test_what_killed_writers_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    for name in (temporary_name(), temporary_name(), ".other.tmp", "kept.json"):
+        (tmp_path / name).touch()
+    remove_temporaries(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.tmp", "kept.json"]
+    remove_temporaries(tmp_path / "nowhere")

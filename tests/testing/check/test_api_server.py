@@ -10,7 +10,7 @@ import pytest
 from dray.api.kinds import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.client.requests import Selection
+from dray.client.requests import DeleteOptions, Selection
 from dray.errors import ConflictError, InvalidError, NotFoundError
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import SmallApiServer, merged, parse_path, served
@@ -44,6 +44,17 @@ async def test_objects_come_and_go(client: Client) -> None:
     await client.delete(RESOURCE_SLICES, "a")
     with pytest.raises(NotFoundError):
         await client.get(RESOURCE_SLICES, "a")
+
+
+async def test_a_write_for_another_object_of_the_name_is_refused(client: Client) -> None:
+    old = await client.create(RESOURCE_SLICES, slice_document("a"))
+    await client.delete(RESOURCE_SLICES, "a", options=DeleteOptions(uid=old.metadata.uid))
+    new = await client.create(RESOURCE_SLICES, slice_document("a"))
+    with pytest.raises(ConflictError, match="another object has the name"):
+        await client.delete(RESOURCE_SLICES, "a", options=DeleteOptions(uid=old.metadata.uid))
+    with pytest.raises(ConflictError, match="another object has the name"):
+        await client.patch(RESOURCE_SLICES, "a", {"metadata": {"uid": old.metadata.uid}})
+    assert (await client.get(RESOURCE_SLICES, "a")).metadata.uid == new.metadata.uid
 
 
 async def test_names_are_generated(client: Client) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dray.errors import ProtocolError
 from dray.kubelet.claims.claim_info import ClaimInfo
+from dray.wire.status import cut
 
 
 class Result(Protocol):
@@ -37,9 +38,10 @@ def check(method: str, asked: Sequence[ClaimInfo], results: Mapping[str, Result]
     known = {claim.uid for claim in asked}
     for uid in sorted(results):
         if uid not in known:
-            raise ProtocolError(f"{method} returned result for unknown claim UID {uid}")
+            raise ProtocolError(f"{method} returned result for unknown claim UID {cut(uid)}")
     for claim in asked:
         if claim.uid in results and results[claim.uid].error:
-            raise ProtocolError(f"{method} failed for ResourceClaim {claim.name}: {results[claim.uid].error}")
+            told = cut(results[claim.uid].error)
+            raise ProtocolError(f"{method} failed for ResourceClaim {claim.name}: {told}")
     if len(results) != len(known):
         raise ProtocolError(f"{method} skipped {len(known) - len(results)} ResourceClaims")

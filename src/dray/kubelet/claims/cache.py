@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from dray.kubelet.claims.claim_info import ClaimInfo
@@ -16,10 +16,12 @@ class ClaimCache:
     """Owned by one event loop; every method returns without waiting for anything but the disk.
 
     Two marks live in memory alone, because a restart ends what they stand for: a claim is being prepared (by some
-    pods at once), or being unprepared. Who meets the other mark comes again later.
+    pods at once), or being unprepared. Who meets the other mark comes again later. `reached` is called between any
+    two steps of a prepare or unprepare with a word for the place: tests end the process there.
     """
 
-    def __init__(self, file: StateFile) -> None:
+    def __init__(self, file: StateFile, reached: Callable[[str], None] = lambda _: None) -> None:
+        self.reached = reached
         self._file = file
         self._claims: dict[Key, ClaimInfo] = {}
         self._preparing: dict[Key, int] = {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterable
+from itertools import islice
 from pathlib import Path
 
 from dray.errors import Error, InvariantError
@@ -12,6 +14,7 @@ from dray.kubelet.claims.endpoint import DriverEndpoint
 from dray.kubelet.claims.health_record import (
     DEFAULT_TIMEOUT,
     HEALTHY,
+    MOST_DEVICES,
     UNHEALTHY,
     UNKNOWN,
     DeviceHealth,
@@ -20,14 +23,20 @@ from dray.kubelet.claims.health_record import (
     cut,
     decode,
 )
+from dray.kubelet.newest import Newest
+from dray.kubelet.turns import Pace
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
+from dray.runtime.tasks import running
 from dray.wire.gen import dra_health_v1_pb2 as pb
 from dray.wire.health import health_client
 from dray.wire.status import Code, status_of
 
 FILE_NAME = "dra_health_state"
 RETRY_SECONDS = 5.0
+LONGEST_NAME = 253
+"""Of a pool or device: no claim can name one that is longer."""
+_READ_PAUSE = 2e-6
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _log = get_log("kubelet.claims.health")
 _WORDS = {pb.HealthStatus.HEALTHY: HEALTHY, pb.HealthStatus.UNHEALTHY: UNHEALTHY}
@@ -44,6 +53,7 @@ class HealthWatch:
         self._clock = clock
         self._pods_changed = pods_changed
         self._record = HealthRecord()
+        self._pace = Pace()
 
     def load(self) -> None:
         """What was known before a restart; a file that cannot be used is told and forgotten, it is only health."""
@@ -76,13 +86,25 @@ class HealthWatch:
             await self._clock.sleep(RETRY_SECONDS)
 
     async def _read(self, endpoint: DriverEndpoint) -> None:
+        """Where lists come faster than they can be taken in, only the newest is."""
         client = health_client(endpoint.channel, endpoint.health)
-        async with client.node_watch_resources(pb.NodeWatchResourcesRequest()) as answers:
-            async for answer in answers:
-                now = self._clock.now()
-                devices = [self._told(device) for device in answer.devices]
-                changed = self._record.update(endpoint.driver, endpoint.path, devices, now)
-                self._tell(endpoint.driver, changed)
+        newest = Newest[pb.NodeWatchResourcesResponse](lambda answer: self._take(endpoint, answer))
+        try:
+            async with (
+                running(newest.run(self._pace, endpoint.path), name=f"health of {endpoint.driver}"),
+                client.node_watch_resources(pb.NodeWatchResourcesRequest()) as answers,
+            ):
+                async for answer in answers:
+                    newest.put(answer)
+                    await asyncio.sleep(len(answer.devices) * _READ_PAUSE)
+        finally:
+            newest.flush()
+
+    def _take(self, endpoint: DriverEndpoint, answer: pb.NodeWatchResourcesResponse) -> None:
+        sane = (device for device in answer.devices if _is_sane(device.device))
+        devices = [self._told(device) for device in islice(sane, MOST_DEVICES)]
+        changed = self._record.update(endpoint.driver, endpoint.path, devices, self._clock.now())
+        self._tell(endpoint.driver, changed)
 
     def _told(self, device: pb.DeviceHealth) -> DeviceHealth:
         """The time is ours: the driver's clock is not looked at."""
@@ -121,3 +143,7 @@ class HealthWatch:
             hidden.replace(self._path)
         except OSError as error:
             _log.warning("health of devices is not kept", path=self._path, error=str(error))
+
+
+def _is_sane(device: pb.DeviceIdentifier) -> bool:
+    return len(device.pool_name) <= LONGEST_NAME and len(device.device_name) <= LONGEST_NAME

@@ -35,6 +35,7 @@ from dray.kubelet.failure import prefixed
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
+from dray.runtime.tasks import single
 from dray.wire.dra import CALL_TIMEOUT
 
 _log = get_log("kubelet.claims")
@@ -55,7 +56,7 @@ class ClaimManager:
     """Used from one event loop. Entered: the record was read. Left: its file is free for the next one.
 
     `active_pods` gives the uids of pods that may still run here, `sources_ready` whether all of them are known yet.
-    `pods_changed` is told whose status must be written again. `drivers` is the handler for plugins of type DRAPlugin.
+    `pods_changed` is told whose status must be written again; `reached` is the cache's. `drivers` is the handler for plugins of type DRAPlugin.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class ClaimManager:
         sources_ready: Callable[[], bool],
         metrics: Metrics,
         pods_changed: Callable[[frozenset[str]], None] = lambda pods: None,
+        reached: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._api = api
@@ -75,7 +77,7 @@ class ClaimManager:
         self._active_pods = active_pods
         self._sources_ready = sources_ready
         self._meters = Meters(metrics, clock)
-        self._cache = ClaimCache(StateFile(config.directory / FILE_NAME, clock))
+        self._cache = ClaimCache(StateFile(config.directory / FILE_NAME, clock), reached)
         self._meters.count(self._cache)
         self._health = HealthWatch(config.directory / HEALTH_FILE, self._cache, clock, pods_changed)
         self._slices = SliceWiper(api, config.node, clock, delay=config.wipe_delay)
@@ -160,16 +162,23 @@ class ClaimManager:
         return allocated_status(pod, container, self._cache.get, self._health.get)
 
     async def reconcile(self) -> None:
-        """Give back the claims of pods that are gone. Errors are told and tried again at the next look."""
+        """Give back the claims of pods that are gone, all at once. Errors are told and tried again at the next look."""
         if not self._sources_ready():
             return
-        for uid in departed(self._cache.claims(), frozenset(self._active_pods())):
-            try:
-                await unprepare(uid, self._cache, self.drivers)
-            except InvariantError:
-                raise
-            except Error as error:
-                _log.warning("claims of a departed pod are kept, will try again", pod=uid, error=str(error))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for uid in departed(self._cache.claims(), frozenset(self._active_pods())):
+                    group.create_task(self._give_back(uid), name=f"claims of {uid}")
+        except BaseExceptionGroup as failures:
+            raise single(failures) from None
+
+    async def _give_back(self, uid: str) -> None:
+        try:
+            await unprepare(uid, self._cache, self.drivers)
+        except InvariantError:
+            raise
+        except Error as error:
+            _log.warning("claims of a departed pod are kept, will try again", pod=uid, error=str(error))
 
     async def _reconcile_always(self) -> None:
         while True:

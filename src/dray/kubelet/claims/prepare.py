@@ -7,11 +7,18 @@ unprepare will follow. A failed pod is tried again from the start; drivers answe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dray.api.core import Pod
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import (
+    ConflictError,
+    Error,
+    InvariantError,
+    NotFoundError,
+    ProtocolError,
+    UnavailableError,
+)
 from dray.kubelet.claims.api import ClaimApi
 from dray.kubelet.claims.batches import by_driver, check, succeeded
 from dray.kubelet.claims.cache import ClaimCache
@@ -22,6 +29,8 @@ from dray.kubelet.failure import prefixed, rpc_text
 from dray.wire.gen.dra_v1_pb2 import NodePrepareResourceResponse
 
 METHOD = "NodePrepareResources"
+LARGEST = 256 * 1024
+"""Bytes of the answer for one claim. It is in the record from then on, which is written with every change."""
 
 
 async def prepare(
@@ -72,6 +81,8 @@ def _enlist(
 ) -> list[tuple[ClaimInfo, tuple[str, ...]]]:
     """Put the pod's references on the disk; gives the claims to prepare with the drivers to ask."""
     noted = {fresh.key: (_noted(cache, fresh).with_pod(uid), fresh) for fresh in wanted}
+    if noted:
+        cache.reached("claims read")
     cache.commit(changed=[info for info, _ in noted.values()])
     return [(info, tuple(fresh.drivers)) for info, fresh in noted.values() if not info.is_prepared]
 
@@ -93,19 +104,34 @@ def _noted(cache: ClaimCache, fresh: ClaimInfo) -> ClaimInfo:
 async def _call(cache: ClaimCache, drivers: Drivers, driver: str, claims: Sequence[ClaimInfo]) -> None:
     """One call; what it gave is on the disk before anything else happens, also where another claim failed."""
     endpoint = drivers.pick(driver)
+    cache.reached("claims noted")
     try:
         response = await endpoint.prepare(claims)
     except InvariantError:
         raise
     except Error as error:
         raise prefixed(METHOD, error, rpc_text(error)) from error
+    cache.reached("prepare answered")
+    good = succeeded(claims, response.claims)
+    sizes = {claim.name: response.claims[claim.uid].ByteSize() for claim in good}
     cache.commit(
         changed=[
             _known(cache, claim).with_devices(driver, _devices(response.claims[claim.uid]))
-            for claim in succeeded(claims, response.claims)
+            for claim in good
+            if sizes[claim.name] <= LARGEST
         ]
     )
+    cache.reached("prepare kept")
     check(METHOD, claims, response.claims)
+    _check_sizes(sizes)
+
+
+def _check_sizes(sizes: Mapping[str, int]) -> None:
+    for name, size in sorted(sizes.items()):
+        if size > LARGEST:
+            raise ProtocolError(
+                f"{METHOD} answered with {size} bytes for ResourceClaim {name}: at most {LARGEST} are kept"
+            )
 
 
 def _finish(cache: ClaimCache, uid: str, claims: Sequence[ClaimInfo]) -> None:

@@ -31,6 +31,7 @@ async def unprepare(uid: str, cache: ClaimCache, drivers: Drivers) -> None:
     )
     if last:
         with cache.unpreparing([claim.key for claim in last]):
+            cache.reached("unprepare noted")
             await _give_back(cache, drivers, last)
 
 
@@ -66,7 +67,9 @@ async def _give_back(cache: ClaimCache, drivers: Drivers, claims: Sequence[Claim
             raise
         except Error as error:
             failure = failure or error
+    cache.reached("unprepare answered")
     cache.commit(removed=[key for key, waiting in left.items() if not waiting])
+    cache.reached("claims forgotten")
     if failure is not None:
         raise failure
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dray.kubelet.devices.known import Device
+from dray.kubelet.devices.known import DeviceList
 from dray.kubelet.topology.hints import Hint
 
 
@@ -18,23 +18,24 @@ class Split:
     unbound: frozenset[str]
 
 
-def split_by_affinity(
-    available: frozenset[str], devices: Mapping[str, Device], hint: Hint, *, has_nodes: bool
-) -> Split:
-    """`has_nodes`: whether any device of the resource, free or not, names a node; without that a hint means nothing."""
-    if not has_nodes or hint.nodes is None:
+def split_by_affinity(available: frozenset[str], devices: DeviceList, hint: Hint) -> Split:
+    """`devices` are all of the resource, free or not; where none of them names a node, a hint means nothing."""
+    if not devices.has_nodes or hint.nodes is None:
         return Split(frozenset(), frozenset(), available)
-    aligned: list[str] = []
-    unaligned: list[str] = []
-    for one in available:
-        nodes = devices[one].nodes if one in devices else ()
-        if is_on(nodes, hint.nodes):
-            aligned.append(one)
-        elif any(node != -1 for node in nodes):
-            unaligned.append(one)
-    sided = frozenset(aligned)
-    others = frozenset(unaligned)
-    return Split(sided, others, available - sided - others)
+    aligned: list[frozenset[str]] = []
+    unaligned: list[frozenset[str]] = []
+    for place, ids in devices.places.items():
+        if is_on(place.nodes, hint.nodes):
+            aligned.append(available & ids)
+        elif any(node != -1 for node in place.nodes):
+            unaligned.append(available & ids)
+    is_all = sum(map(len, (*aligned, *unaligned))) == len(available)  # no device is in two places
+    unbound = frozenset() if is_all else available.difference(*aligned, *unaligned)
+    return Split(_union(aligned), _union(unaligned), unbound)
+
+
+def _union(parts: Sequence[frozenset[str]]) -> frozenset[str]:
+    return parts[0] if len(parts) == 1 else frozenset().union(*parts)
 
 
 def is_on(nodes: Iterable[int], mask: int) -> bool:

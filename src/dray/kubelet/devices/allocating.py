@@ -7,6 +7,7 @@ from dray.api.core.container import Container
 from dray.errors import Error, InvariantError, NotFoundError, ProtocolError, UnavailableError
 from dray.kubelet.devices.contract import Endpoint, Surroundings
 from dray.kubelet.devices.grants import Grant, by_node
+from dray.kubelet.devices.known import DeviceList
 from dray.kubelet.devices.ledger import Ledger, Reservation
 from dray.kubelet.devices.picking import Answer, Offer, Preference, Want, pick
 from dray.kubelet.devices.requests import all_containers, container_limits, handing_on
@@ -82,8 +83,7 @@ class Allocator:
         return Offer(
             None if known is None else known.healthy,
             self._ledger.free(want.resource),
-            {} if known is None else known.devices,
-            known is not None and known.has_nodes,
+            DeviceList() if known is None else known.devices,
             self._around.affinity(want.pod_uid, want.container),
             known is not None
             and known.options is not None
@@ -109,7 +109,9 @@ class Allocator:
         endpoint = _connected(known.endpoint, resource)
         try:
             wish = await endpoint.preferred(
-                sorted(question.available), sorted(question.must_include), question.size
+                known.devices.first(len(question.available), question.available),
+                sorted(question.must_include),
+                question.size,
             )
         except InvariantError:
             raise
@@ -124,8 +126,10 @@ class Allocator:
                 f"unknown Device Plugin {want.resource}", kind="device plugin", name=want.resource
             )
         places = by_node(ids, known.devices)
+        self._around.reached("picked")
         with self._around.metrics.allocating(want.resource):
             response = await _connected(known.endpoint, want.resource).allocate(ids)
+        self._around.reached("allocated")
         if self._ledger.grants.get(want.pod_uid, want.container, want.resource) is not None:
             return  # asked for twice at once, and the other was faster: one grant is enough
         content = response.SerializeToString(deterministic=True)
@@ -135,6 +139,7 @@ class Allocator:
                 f"at most {MAX_RESPONSE} are kept for a container"
             )
         self._ledger.keep(Grant(want.pod_uid, want.container, want.resource, places, content))
+        self._around.reached("granted")
 
     async def _pre_start(self, pod_uid: str, container: str, resource: str) -> None:
         known = self._ledger.known.get(resource)

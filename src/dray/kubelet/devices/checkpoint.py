@@ -29,6 +29,7 @@ _ESCAPES = (
     ("\u2029".encode(), rb"\u2029"),
 )
 _HEAD = Segment("(checkpoint.checkpointData){PodDeviceEntries:([]checkpoint.PodDevicesEntry)")
+_START = _HEAD.after(OFFSET)
 _NO_ENTRIES = Segment(_NIL)
 _MIDDLE = Segment(" RegisteredDevices:(map[string][]string)")
 _MAP_OPEN, _SPACE, _MAP_CLOSE = Segment("map["), Segment(" "), Segment("]")
@@ -112,13 +113,14 @@ def decode(content: bytes) -> Saved:
     )
     registered = read.data.registered
     segments = [Segment(_grant_text(one)) for one in grants]
-    total = _sum(None if entries is None else segments, [Segment(_registered_text(registered))])
+    behind = None if entries is None else _after_grants(segments, _START)
+    total = _after_all(behind, len(segments), [Segment(_registered_text(registered))])
     if total != read.checksum:
         raise Unreadable(f"checkpoint is corrupted: its checksum is {read.checksum}, and should be {total}")
     return Saved(grants, registered or {})
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Piece:
     """One grant or one resource as it was written last: `source` is the very object, so `is` tells whether it changed."""
 
@@ -134,6 +136,9 @@ class CheckpointWriter:
     _grants: dict[int, _Piece] = field(default_factory=dict)
     """By the grant's identity, which is its own as long as the piece has it."""
     _resources: dict[str, _Piece] = field(default_factory=dict)
+    _summed: list[_Piece] = field(default_factory=list)
+    """The grants of the last time, and the checksum behind them: as a rule there are only more of them the next time."""
+    _total: int = 0
 
     def encode(self, grants: Iterable[Grant], registered: Registered) -> bytes:
         """The whole file. Grants keep their order, resources and ids are sorted."""
@@ -144,15 +149,25 @@ class CheckpointWriter:
         for name, ids in sorted(registered.items(), key=lambda pair: pair[0].encode()):
             piece = before.get(name)
             self._resources[name] = piece if piece and piece.source is ids else _resource_piece(name, ids)
-        return _join(pieces, tuple(self._resources.values()))
+        return _join(pieces, tuple(self._resources.values()), self._sum(pieces))
 
     def _new(self, grant: Grant) -> _Piece:
         piece = self._grants[id(grant)] = _grant_piece(grant)
         return piece
 
+    def _sum(self, pieces: list[_Piece]) -> int | None:
+        """The checksum up to the last of the grants; None without any."""
+        known = len(self._summed)
+        if not known or pieces[:known] != self._summed:
+            known, self._total = 0, _START
+        fresh = (one.segment for one in pieces[known:])
+        self._total = _after_grants(fresh, self._total, is_first=not known)
+        self._summed = pieces
+        return self._total if pieces else None
 
-def _join(grants: Collection[_Piece], resources: Collection[_Piece]) -> bytes:
-    total = _sum([one.segment for one in grants] or None, _spaced(resources))
+
+def _join(grants: Collection[_Piece], resources: Collection[_Piece], behind_grants: int | None) -> bytes:
+    total = _after_all(behind_grants, len(grants), _spaced(resources))
     return b'{"Data":{"PodDeviceEntries":%s,"RegisteredDevices":{%s}},"Checksum":%d}' % (
         b"[%s]" % b",".join(one.json for one in grants) if grants else b"null",
         b",".join(one.json for one in resources),
@@ -167,16 +182,20 @@ def _spaced(resources: Collection[_Piece]) -> list[Segment]:
     return [*(segments[:-1] if resources else segments), _MAP_CLOSE]
 
 
-def _sum(grants: Collection[Segment] | None, registered: Iterable[Segment]) -> int:
-    total = _HEAD.after(OFFSET)
-    if grants is None:
-        total = _NO_ENTRIES.after(total)
+def _after_grants(grants: Iterable[Segment], total: int, *, is_first: bool = True) -> int:
+    before = b"[" if is_first else b" "
+    for segment in grants:
+        total = segment.after(fnv(before, total))
+        before = b" "
+    return total
+
+
+def _after_all(behind_grants: int | None, count: int, registered: Iterable[Segment]) -> int:
+    """`behind_grants` is None where Go has a nil list, which is not an empty one."""
+    if behind_grants is None:
+        total = _NO_ENTRIES.after(_START)
     else:
-        before = b"["
-        for segment in grants:
-            total = segment.after(fnv(before, total))
-            before = b" "
-        total = fnv(b"]" if grants else b"[]", total)
+        total = fnv(b"]" if count else b"[]", behind_grants)
     total = _MIDDLE.after(total)
     for segment in registered:
         total = segment.after(total)

@@ -79,3 +79,5 @@ class Surroundings:
     metrics: KubeletMetrics
     health_changed: Callable[[Collection[str]], None] = _tell_nobody
     """Pods whose `allocated_status` may have changed; called in the middle of a change: only take a note there."""
+    reached: Callable[[str], None] = lambda _: None
+    """Called between any two steps of a grant with a word for the place; tests end the process there."""

@@ -64,6 +64,7 @@ class Grants:
     _grants: dict[tuple[str, str, str], Grant] = field(default_factory=dict)
     _pods: dict[str, dict[tuple[str, str, str], Grant]] = field(default_factory=dict)
     _holders: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    _moved: dict[str, set[str]] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Grant]:
         return iter(self._grants.values())
@@ -81,6 +82,7 @@ class Grants:
             self.remove(grant)
         self._grants[grant.key] = grant
         self._pods.setdefault(grant.pod_uid, {})[grant.key] = grant
+        self._moved.setdefault(grant.resource, set()).update(grant.ids)
         holders = self._holders.setdefault(grant.resource, {})
         for one in grant.ids:
             pods = holders.setdefault(one, {})
@@ -93,6 +95,7 @@ class Grants:
         del of_pod[grant.key]
         if not of_pod:
             del self._pods[grant.pod_uid]
+        self._moved.setdefault(grant.resource, set()).update(grant.ids)
         holders = self._holders[grant.resource]
         for one in grant.ids:
             pods = holders[one]
@@ -129,6 +132,10 @@ class Grants:
     def held(self, resource: str) -> Mapping[str, Mapping[str, int]]:
         """The devices of a resource that are held: per id the pods, with how many of their containers."""
         return self._holders.get(resource, _NOBODY)
+
+    def take_moved(self, resource: str) -> set[str]:
+        """The devices that were granted or taken back since this was asked last; for the one who keeps the free ones."""
+        return self._moved.pop(resource, set())
 
     def counts(self) -> dict[str, int]:
         """How many devices of each resource are held."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from dray.kubelet.devices.known import Device
+from dray.kubelet.devices.known import DeviceList
 from dray.kubelet.topology.hints import Hint, ids_of, mask_of
+
+Counts = Sequence[tuple[int, int]]
+"""How many devices sit on exactly the nodes of each mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,27 +23,25 @@ class Ask:
     reusable: frozenset[str] = frozenset()
 
 
-def resource_hints(
-    ask: Ask, devices: Mapping[str, Device], machine: Sequence[int], *, has_nodes: bool
-) -> list[Hint] | None:
+def resource_hints(ask: Ask, devices: DeviceList, machine: Sequence[int]) -> list[Hint] | None:
     """None where no device names a node. Empty where the request cannot be met, or differs from what is held already."""
-    if not has_nodes:
+    if not devices.has_nodes:
         return None
     if ask.existing:
         if len(ask.existing) != ask.request:
             return []
         return generate(ask.request, devices, machine, ask.existing, frozenset())
-    if len(ask.free | ask.reusable) < ask.request:
+    if len(ask.free) + len(ask.reusable - ask.free) < ask.request:
         return []
     return generate(ask.request, devices, machine, ask.free, ask.reusable)
 
 
 def generate(
     request: int,
-    devices: Mapping[str, Device],
+    devices: DeviceList,
     machine: Sequence[int],
-    available: Collection[str],
-    reusable: Collection[str],
+    available: frozenset[str],
+    reusable: frozenset[str],
 ) -> list[Hint]:
     """All sets of nodes with enough devices, by size and then by node. Preferred: no smaller set could ever do.
 
@@ -49,15 +49,15 @@ def generate(
     without a node never counts, and nodes that the machine does not have are left out.
     """
     known = mask_of(node for node in machine if node >= 0)
-    everywhere = _count(devices.values(), known)
-    nodes = sorted(ids_of(_union(everywhere) or known))
-    free = _count((devices[one] for one in available if one in devices), known)
-    fixed = [_mask(devices[one], known) for one in reusable if one in devices and devices[one].has_topology]
-    smallest = len(nodes)
+    places = [(_mask(place.nodes, known), place, ids) for place, ids in devices.places.items()]
+    everywhere = [(mask, len(ids)) for mask, _, ids in places if mask]
+    free = [(mask, len(ids & available)) for mask, _, ids in places if mask]
+    fixed = [mask for mask, place, ids in places if place.has_topology for _ in ids & reusable]
+    bits = [1 << node for node in ids_of(_union(everywhere) or known)]
+    smallest = len(bits)
     found: list[int] = []
-    for size in range(1, len(nodes) + 1):
-        for combination in combinations(nodes, size):
-            mask = mask_of(combination)
+    for size in range(1, len(bits) + 1):
+        for mask in map(sum, combinations(bits, size)):
             if size < smallest and _touching(everywhere, mask) >= request:
                 smallest = size
             if all(one & mask for one in fixed) and len(fixed) + _touching(free, mask) >= request:
@@ -65,21 +65,21 @@ def generate(
     return [Hint(mask, mask.bit_count() == smallest) for mask in found]
 
 
-def _count(devices: Iterable[Device], known: int) -> Counter[int]:
-    return Counter(_mask(one, known) for one in devices)
+def _mask(nodes: Iterable[int], known: int) -> int:
+    """Those that the machine has. Shifting is by the machine's nodes: a plugin may name node 2**60."""
+    return mask_of(node for node in nodes if 0 <= node < known.bit_length()) & known
 
 
-def _mask(device: Device, known: int) -> int:
-    """Its nodes that the machine has. Shifting is by the machine's nodes: a plugin may name node 2**60."""
-    return mask_of(node for node in device.nodes if 0 <= node < known.bit_length()) & known
-
-
-def _union(masks: Iterable[int]) -> int:
+def _union(counts: Counts) -> int:
     union = 0
-    for mask in masks:
+    for mask, _ in counts:
         union |= mask
     return union
 
 
-def _touching(counts: Mapping[int, int], mask: int) -> int:
-    return sum(count for one, count in counts.items() if one & mask)
+def _touching(counts: Counts, mask: int) -> int:
+    total = 0
+    for one, count in counts:
+        if one & mask:
+            total += count
+    return total

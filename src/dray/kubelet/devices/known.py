@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
 from dray.kubelet.devices.contract import Endpoint, Options
 from dray.kubelet.node.resources import DeviceCapacity
@@ -12,6 +16,8 @@ from dray.wire.gen import deviceplugin_v1beta1_pb2 as pb
 
 GRACE = 300.0
 """Seconds a resource stays, with no device to give, after its last plugin went away."""
+_FEW = 8
+"""Of so many listed devices less than one: then they are sorted, not looked up in the sorted list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +37,73 @@ def from_wire(message: pb.Device) -> Device:
     return Device(message.ID, message.health == HEALTHY, nodes, has_topology)
 
 
+class Place(NamedTuple):
+    """Where a device says that it sits; the fields are those of `Device`."""
+
+    nodes: tuple[int, ...]
+    has_topology: bool
+
+
+class DeviceList(Mapping[str, Device]):
+    """One whole list by id, and what every pod would have to work out of it again. It never changes."""
+
+    def __init__(self, devices: Iterable[Device] = ()) -> None:
+        """An id listed twice: the last counts."""
+        self._by_id = {device.id: device for device in devices}
+
+    def __getitem__(self, one: str) -> Device:
+        return self._by_id[one]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_id)
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @cached_property
+    def healthy(self) -> frozenset[str]:
+        """The ids that can be given."""
+        return frozenset(one.id for one in self._by_id.values() if one.is_healthy)
+
+    @cached_property
+    def unhealthy(self) -> frozenset[str]:
+        """All others."""
+        return frozenset(self._by_id.keys() - self.healthy)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """All ids, sorted."""
+        return tuple(sorted(self._by_id))
+
+    @cached_property
+    def places(self) -> Mapping[Place, frozenset[str]]:
+        """All ids by where they sit: there are thousands of devices, but few places."""
+        found: dict[Place, list[str]] = {}
+        for one in self._by_id.values():
+            found.setdefault(Place(one.nodes, one.has_topology), []).append(one.id)
+        return {place: frozenset(ids) for place, ids in found.items()}
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether any device names a node, free or not; without that hints mean nothing."""
+        return any(place.nodes for place in self.places)
+
+    def first(self, count: int, among: frozenset[str]) -> list[str]:
+        """The first of these ids, sorted; behind them those that are not listed."""
+        if len(among) * _FEW < len(self):
+            return sorted(among, key=lambda one: (one not in self._by_id, one))[:count]
+        found = list(islice(filter(among.__contains__, self.order), count))
+        if missing := min(count, len(among)) - len(found):
+            found += heapq.nsmallest(missing, among - self._by_id.keys())
+        return found
+
+
 @dataclass(slots=True)
 class _Instance:
     """One connection. `devices` is None until its first list."""
 
     endpoint: Endpoint
-    devices: Mapping[str, Device] | None = None
+    devices: DeviceList | None = None
 
 
 @dataclass(slots=True)
@@ -47,12 +114,11 @@ class Resource:
     `is_stale`: nobody has listed since; what is shown is from before.
     """
 
-    devices: Mapping[str, Device] = field(default_factory=dict)
+    devices: DeviceList = field(default_factory=DeviceList)
     healthy: frozenset[str] = frozenset()
     unhealthy: frozenset[str] = frozenset()
     stopped_at: float | None = None
     is_stale: bool = True
-    has_nodes: bool = False
     _instances: list[_Instance] = field(default_factory=list)
     _options: Options | None = None
 
@@ -76,7 +142,7 @@ class Resource:
         self._instances.append(_Instance(endpoint))
         self.stopped_at = None
 
-    def _list(self, endpoint: Endpoint, devices: Mapping[str, Device]) -> None:
+    def _list(self, endpoint: Endpoint, devices: DeviceList) -> None:
         for one in self._instances:
             if one.endpoint is endpoint:
                 one.devices = devices
@@ -99,9 +165,7 @@ class Resource:
         if devices is None or devices is self.devices:
             return
         self.devices, self.is_stale = devices, False
-        self.healthy = frozenset(one.id for one in devices.values() if one.is_healthy)
-        self.unhealthy = frozenset(devices.keys() - self.healthy)
-        self.has_nodes = any(one.nodes for one in devices.values())
+        self.healthy, self.unhealthy = devices.healthy, devices.unhealthy
 
 
 class KnownDevices:
@@ -129,9 +193,9 @@ class KnownDevices:
         self._resources.setdefault(resource, Resource())._connect(endpoint)  # noqa: SLF001  (one module, one owner)
 
     def listed(self, resource: str, devices: Iterable[Device], endpoint: Endpoint) -> None:
-        """The whole list of one instance; it counts while no newer instance has listed. An id listed twice: the last."""
+        """The whole list of one instance; it counts while no newer instance has listed."""
         if (one := self._resources.get(resource)) is not None:
-            one._list(endpoint, {device.id: device for device in devices})  # noqa: SLF001
+            one._list(endpoint, DeviceList(devices))  # noqa: SLF001
 
     def stopped(self, resource: str, endpoint: Endpoint, now: float) -> None:
         """An instance is gone; twice is harmless. With the last one all devices become unhealthy."""

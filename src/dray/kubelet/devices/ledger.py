@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from contextlib import contextmanager
 
 from dray.api.core import Pod
@@ -40,6 +40,26 @@ class Reservation:
         self.own = frozenset()
 
 
+class _Free:
+    """The devices of one resource that are healthy and not granted, kept up to date instead of counted anew."""
+
+    def __init__(self) -> None:
+        self._healthy: frozenset[str] | None = None
+        self._ids: set[str] = set()
+        self._shown: frozenset[str] = frozenset()
+
+    def now(self, healthy: frozenset[str], moved: Collection[str], held: Container[str]) -> frozenset[str]:
+        """`moved` are all ids whose holders changed since the last time."""
+        if healthy is self._healthy and not moved:
+            return self._shown
+        if healthy is not self._healthy:
+            self._healthy, self._ids, moved = healthy, set(healthy), healthy
+        self._ids.difference_update(one for one in moved if one in held)
+        self._ids.update(one for one in moved if one in healthy and one not in held)
+        self._shown = frozenset(self._ids)
+        return self._shown
+
+
 class Ledger:
     """In use is what a grant or a reservation holds, and nothing else: a failure has nothing to restore."""
 
@@ -48,6 +68,7 @@ class Ledger:
         self.grants = Grants()
         self._around = around
         self._reserved: dict[str, set[str]] = {}
+        self._free: dict[str, _Free] = {}
         self._admitting: Counter[str] = Counter()
         self._file = Checkpoint(around.checkpoint, FORMAT, clock=around.clock)
         self._writer = CheckpointWriter()
@@ -141,10 +162,12 @@ class Ledger:
 
     def free(self, resource: str) -> frozenset[str]:
         """Healthy, and nobody's."""
-        known = self.known.get(resource)
+        known, moved = self.known.get(resource), self.grants.take_moved(resource)
         if known is None:
+            self._free.pop(resource, None)
             return frozenset()
-        free = known.healthy.difference(self.grants.held(resource))
+        kept = self._free.setdefault(resource, _Free())
+        free = kept.now(known.healthy, moved, self.grants.held(resource))
         reserved = self._reserved.get(resource)
         return free - reserved if reserved else free
 

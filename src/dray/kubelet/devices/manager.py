@@ -114,7 +114,7 @@ class DeviceManager:
         if known is None:
             return None
         ask = Ask(count, existing, self._ledger.free(resource), reusable)
-        return resource_hints(ask, known.devices, self._around.numa_nodes, has_nodes=known.has_nodes)
+        return resource_hints(ask, known.devices, self._around.numa_nodes)
 
     async def allocate(self, pod: Pod, container: Container) -> None:
         """At admission: init containers first, in the pod's order; again after a restart. Its Errors reject the pod."""

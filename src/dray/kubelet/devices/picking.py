@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator
 from dataclasses import dataclass
 from json import dumps
 
 from dray.errors import InvalidError, UnavailableError
 from dray.kubelet.devices.affinity import split_by_affinity
-from dray.kubelet.devices.known import Device
+from dray.kubelet.devices.known import DeviceList
 from dray.kubelet.topology.hints import Hint
 
 
@@ -34,8 +34,7 @@ class Offer:
 
     healthy: frozenset[str] | None
     free: frozenset[str]
-    devices: Mapping[str, Device]
-    has_nodes: bool
+    devices: DeviceList
     hint: Hint
     has_wishes: bool = True
     """Whether the plugin wants to be asked."""
@@ -110,9 +109,9 @@ def _pick_free(
     want: Want, offer: Offer, reused: tuple[str, ...], needed: int
 ) -> Generator[Preference, Answer, list[str]]:
     """From the free devices: aligned ones first; the plugin is asked only where there is a choice."""
-    split = split_by_affinity(offer.free, offer.devices, offer.hint, has_nodes=offer.has_nodes)
+    split = split_by_affinity(offer.free, offer.devices, offer.hint)
     has_choice = needed < len(split.aligned)
-    taken = [] if has_choice else heapq.nsmallest(needed, split.aligned)
+    taken = [] if has_choice else offer.devices.first(needed, split.aligned)
     if len(taken) == needed:
         return taken
     sources = (split.aligned,) if has_choice else (split.unaligned, split.unbound)
@@ -124,7 +123,7 @@ def _pick_free(
         sources = tuple(one & free for one in (offered.intersection(answer.preferred), *sources))
     missing = needed - len(taken)
     for source in sources:
-        taken += heapq.nsmallest(needed - len(taken), source.difference(taken) if taken else source)
+        taken += offer.devices.first(needed - len(taken), source.difference(taken) if taken else source)
         if len(taken) == needed:
             return taken
     raise _too_few(want.resource, missing, len(frozenset().union(*sources)))

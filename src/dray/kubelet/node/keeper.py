@@ -24,6 +24,8 @@ _log = get_log("kubelet.node")
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 _RENEW = 10.0
+_REST = 0.2
+"""Seconds after each report: devices that come and go without end do not keep the API server busy."""
 _REPORT = 300.0
 """Seconds between two reports when nothing changed."""
 
@@ -76,6 +78,7 @@ class NodeKeeper:
                 raise
             except Error as error:
                 _log.warning("the node cannot be reported", error=str(error))
+            await self._clock.sleep(_REST)
             await wait_first(wait_changed(), self._clock.sleep(_RENEW))
 
     async def report(self) -> None:

@@ -78,23 +78,38 @@ def _requests(container: Container) -> dict[str, int]:
     return wanted | {name: value.nano for name, value in container.resources.requests.items()}
 
 
+class Used:
+    """What some pods ask for together: only those that came or went since the last time are looked at."""
+
+    def __init__(self) -> None:
+        self._pods: dict[int, Pod] = {}
+        self._total: dict[str, int] = {}
+
+    def by(self, pods: Iterable[Pod]) -> Amounts:
+        """Pods never change, so the same object asks for the same. Read it before the next call."""
+        now = {id(pod): pod for pod in pods}
+        for key in now.keys() ^ self._pods.keys():
+            sign = 1 if key in now else -1
+            asked = pod_requests(now.get(key) or self._pods[key]) | {PODS: _WHOLE}
+            _add(self._total, {name: sign * amount for name, amount in asked.items()})
+        self._pods = now
+        return self._total
+
+
 def why_not(
     pod: Pod,
     allocatable: Mapping[str, Quantity],
-    others: Iterable[Pod],
+    used: Amounts,
     *,
     ignored: Collection[str] = (),
     held: Mapping[str, int] | None = None,
 ) -> Rejection | None:
-    """Whether the pod fits beside the others; the first that does not, as a kubelet says it.
+    """Whether the pod fits beside what others use; the first that does not, as a kubelet says it.
 
     `ignored` are backed by claims. `held` raises what a resource offers to what is given out already, so that pods which
     have their devices still fit while their plugin is away.
     """
     wanted = pod_requests(pod) | {PODS: _WHOLE}
-    used: dict[str, int] = {}
-    for other in others:
-        _add(used, pod_requests(other) | {PODS: _WHOLE})
     for name, amount in sorted(wanted.items()):
         if name in ignored or amount == 0 or (is_extended(name) and name not in allocatable):
             continue

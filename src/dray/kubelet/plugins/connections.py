@@ -18,6 +18,8 @@ from dray.kubelet.plugins.endpoint import (
     asked_options,
     dial,
 )
+from dray.kubelet.plugins.quota import Quota
+from dray.kubelet.turns import Pace, Turns
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
 from dray.wire.connect import Channel
@@ -55,6 +57,9 @@ class Connections:
         self._closing: set[PluginEndpoint] = set()
         self._group: asyncio.TaskGroup | None = None
         self._hosting = asyncio.Event()
+        self._quota = Quota()
+        self._turns = Turns()
+        self._pace = Pace()
 
     @property
     def endpoints(self) -> tuple[PluginEndpoint, ...]:
@@ -78,14 +83,20 @@ class Connections:
         """Dial, ask for the options, then follow the lists in the background. An error changes nothing.
 
         A connection over the same socket before is replaced: calls that it has open go on. `lost` is called when the
-        plugin ends the stream, not when it was replaced or disconnected.
+        plugin ends the stream, not when it was replaced or disconnected. Of one socket one registration is worked on
+        at a time.
         """
+        async with self._turns.turn(path):
+            await self._connect(resource, path, lost)
+
+    async def _connect(self, resource: str, path: Path, lost: Callable[[], None]) -> None:
         channel = Channel(path, self._timeouts.dial, LIMITS)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(channel.close)
             await dial(channel, self._timeouts.dial)
             options = await asked_options(channel, self._timeouts.options)
-            endpoint = PluginEndpoint(resource, channel, options, self._timeouts)
+            self._quota.take(path, resource, asyncio.get_running_loop().time())
+            endpoint = PluginEndpoint(resource, channel, options, self._timeouts, self._pace)
             group = self._group
             if group is None:
                 raise UnavailableError("no device plugin is taken any more: the kubelet is stopping")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,7 +10,9 @@ from dataclasses import dataclass
 from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
 from dray.kubelet.devices.known import Device
 from dray.kubelet.failure import prefixed, rpc_text
+from dray.kubelet.newest import Newest
 from dray.kubelet.plugins.listing import read
+from dray.kubelet.turns import Pace
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
 from dray.wire.connect import Channel
@@ -34,9 +35,6 @@ _log = get_log("kubelet.plugins")
 CLOSE_TIMEOUT = 1.0
 LIMITS = Limits(receive=16 * MIB, send=16 * MIB)
 """A kubelet drops a plugin whose list passes 4 MiB, which is some tens of thousands of devices."""
-# Real time even under a fake clock: they pace what a plugin sends, which is real too.
-_SHORTEST_PAUSE = 0.01
-_PAUSE_SHARE = 4.0
 _READ_PAUSE = 2e-6
 
 Listed = Callable[[tuple[Device, ...]], None]
@@ -92,6 +90,7 @@ class PluginEndpoint:
         channel: Channel,
         options: DevicePluginOptions,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
+        pace: Pace | None = None,
     ) -> None:
         self.resource = resource
         self.path = channel.path
@@ -105,6 +104,7 @@ class PluginEndpoint:
         self._idle = asyncio.Event()
         self._idle.set()
         self._told: set[str] = set()
+        self._pace = pace or Pace()
 
     def __str__(self) -> str:
         return f"{self.resource} at {self.path}"
@@ -114,10 +114,10 @@ class PluginEndpoint:
 
         Where lists come faster than they can be taken in, only the newest is. The last one is always given.
         """
-        newest = _Newest(lambda message: listed(self._read(message)))
+        newest = Newest[ListAndWatchResponse](lambda message: listed(self._read(message)))
         try:
             async with (
-                running(newest.run(), name=f"lists of {self}"),
+                running(newest.run(self._pace, self.path), name=f"lists of {self}"),
                 self._calling(self._streams),
                 self._client.list_and_watch(Empty()) as answers,
             ):
@@ -218,30 +218,3 @@ def _give_up(calls: Iterable[asyncio.Timeout]) -> None:
     for call in calls:
         if not call.expired():
             call.reschedule(now)
-
-
-class _Newest:
-    """Holds the newest message until it is taken in, which rests longer the longer it takes."""
-
-    def __init__(self, take: Callable[[ListAndWatchResponse], None]) -> None:
-        self._take = take
-        self._message: ListAndWatchResponse | None = None
-        self._arrived = asyncio.Event()
-
-    def put(self, message: ListAndWatchResponse) -> None:
-        self._message = message
-        self._arrived.set()
-
-    def flush(self) -> None:
-        message, self._message = self._message, None
-        self._arrived.clear()
-        if message is not None:
-            self._take(message)
-
-    async def run(self) -> None:
-        while True:
-            await self._arrived.wait()
-            began = time.perf_counter()
-            self.flush()
-            spent = time.perf_counter() - began
-            await asyncio.sleep(max(_SHORTEST_PAUSE, spent * _PAUSE_SHARE))

@@ -12,6 +12,7 @@ from dray.api.quoting import quote
 from dray.errors import InvalidError
 from dray.kubelet.plugins.connections import Connections
 from dray.wire.deviceplugin import VERSION
+from dray.wire.status import cut
 
 
 class PluginHandler(Protocol):
@@ -57,4 +58,4 @@ class DevicePluginHandler:
 
 def invalid_name(name: str) -> str:
     """The kubelet's words."""
-    return f"the ResourceName {quote(name)} is invalid"
+    return f"the ResourceName {quote(cut(name))} is invalid"

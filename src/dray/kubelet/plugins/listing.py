@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from dray.kubelet.devices.known import Device, from_wire
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ListAndWatchResponse
 
 NUMA_NODES = 1024
 """Ids from here on cannot be: it is the most that Linux can be built for."""
+MOST_DEVICES = 131_072
+"""Of one resource. A device takes some hundreds of bytes here, and a plugin could list a million in one message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ def read(message: ListAndWatchResponse) -> Listing:
     """In the plugin's order, each id once: the last entry for it counts, as in a kubelet."""
     found: dict[str, Device] = {}
     nameless = misplaced = 0
-    for one in message.devices:
+    for one in islice(message.devices, MOST_DEVICES):
         if not one.ID:
             nameless += 1
             continue
@@ -32,9 +35,11 @@ def read(message: ListAndWatchResponse) -> Listing:
             misplaced += 1
             device = _on_real_nodes(device)
         found[device.id] = device
+    beyond = max(0, len(message.devices) - MOST_DEVICES)
     counts = {
+        f"devices beyond the first {MOST_DEVICES}": beyond,
         "devices without an id": nameless,
-        "ids listed again": len(message.devices) - nameless - len(found),
+        "ids listed again": len(message.devices) - beyond - nameless - len(found),
         "devices on NUMA nodes that cannot be": misplaced,
     }
     faults = tuple(f"{count} {text}" for text, count in counts.items() if count)

@@ -60,7 +60,7 @@ class World:
 
 
 def operations(world: World, now: float) -> list[Operation]:
-    """What may begin now, at most one for each path: first all that ends, by path, then all that begins."""
+    """What may begin now, at most one for each path: first all that ends, then all that begins, what failed least first."""
     ends: list[Operation] = [
         Unregister(path)
         for path, generation in sorted(world.actual.items())
@@ -68,7 +68,7 @@ def operations(world: World, now: float) -> list[Operation]:
     ]
     begins: list[Operation] = [
         Register(path, generation)
-        for path, generation in sorted(world.desired.items())
+        for path, generation in sorted(world.desired.items(), key=lambda one: (_delay(world, *one), one))
         if path not in world.busy and path not in world.actual and _is_due(world, path, generation, now)
     ]
     return ends + begins
@@ -83,6 +83,11 @@ def next_due(world: World, now: float) -> float | None:
         if (wait := world.wait_of(path, generation)) is not None and wait.until > now
     ]
     return min(rests, default=None)
+
+
+def _delay(world: World, path: str, generation: int) -> float:
+    wait = world.wait_of(path, generation)
+    return 0.0 if wait is None else wait.delay
 
 
 def _is_due(world: World, path: str, generation: int, now: float) -> bool:

@@ -19,14 +19,17 @@ from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 from dray.wire.deviceplugin import KUBELET_SOCKET, VERSION, DevicePluginRegistrationService
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
+from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.sockets import dial
-from dray.wire.status import Code, StatusError
+from dray.wire.status import Code, StatusError, cut
 
 _log = get_log("kubelet.plugins")
 
 DIRECTORY_MODE = 0o750
 PROBE_TIMEOUT = 1.0
+LIMITS = Limits(connections=512, per_process=64)
+"""Of connections: a process that floods us leaves room for others."""
 _UNHEALTHY = (
     "device registration error: device plugin registration gRPC server failed "
     "and no device plugins can register"
@@ -63,7 +66,7 @@ class Registration:
         except InvariantError:
             raise
         except Error as error:
-            _log.warning("device plugin refused", resource=resource, error=str(error))
+            _log.warning("device plugin refused", resource=cut(resource), error=cut(str(error)))
             raise StatusError(Code.UNKNOWN, str(error)) from error
         return Empty()
 
@@ -78,7 +81,9 @@ class Registration:
         """Serve while entered. All sockets in the directory are removed first: plugins see that, and register again."""
         await _check_alone(self.path)
         _remove_sockets(self._directory)
-        async with serve(self.path, [DevicePluginRegistrationService(self)], directory_mode=DIRECTORY_MODE):
+        async with serve(
+            self.path, [DevicePluginRegistrationService(self)], directory_mode=DIRECTORY_MODE, limits=LIMITS
+        ):
             self._serving = True
             try:
                 yield

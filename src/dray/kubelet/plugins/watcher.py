@@ -37,6 +37,9 @@ DIAL_TIMEOUT = 10.0
 DIAL_WAIT = 1.0
 """Seconds a socket gets to listen once it is there; after that the next try is the backoff's."""
 RECONCILE_SECONDS = 1.0
+LONGEST_NAME, LONGEST_ENDPOINT = 253, 4096
+AT_ONCE = 64
+"""Sockets that are asked at once: each takes a connection. Those that failed least come first."""
 _ERROR = "RegisterPlugin error --"
 
 
@@ -97,7 +100,8 @@ class PluginWatcher:
                 group.create_task(tree.follow(self._see))
                 while True:
                     self._changed.clear()
-                    for operation in operations(self._world(), self._clock.monotonic()):
+                    due = operations(self._world(), self._clock.monotonic())
+                    for operation in due[: AT_ONCE - len(self._busy)]:
                         self._busy.add(operation.path)
                         group.create_task(self._carry_out(operation))
                     await wait_first(self._changed.wait(), self._clock.sleep(self._rest()))
@@ -137,7 +141,9 @@ class PluginWatcher:
         self._waits[path] = failed(self._waits.get(path), generation, self._clock.monotonic())
 
     async def _unregister(self, operation: Unregister) -> None:
-        taken = self._taken.pop(operation.path)
+        taken = self._taken.pop(operation.path, None)
+        if taken is None:  # it ended by itself (`lost`) after this was decided
+            return
         await taken.handler.deregister(taken.name, taken.endpoint)
         _log.info("plugin unregistered", path=operation.path, plugin=taken.name)
 
@@ -149,6 +155,9 @@ class PluginWatcher:
 
     async def _introduce(self, plugin: _Plugin, generation: int) -> None:
         info = await plugin.info()
+        for field, limit in (("name", LONGEST_NAME), ("endpoint", LONGEST_ENDPOINT)):
+            if len(getattr(info, field)) > limit:
+                raise await plugin.refuse(f"the plugin's {field} has more than {limit} characters")
         handler = self._handlers.get(info.type)
         if handler is None:
             text = f"no handler registered for plugin type: {info.type} at socket {plugin.path}"

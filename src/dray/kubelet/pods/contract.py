@@ -11,6 +11,7 @@ from dray.api.core.container import Container, ResourceStatus
 from dray.api.core.pod import PodStatus
 from dray.cdi.edits import ContainerEdits
 from dray.kubelet.pods.environment import Sources
+from dray.kubelet.pods.events import PodEvent
 from dray.kubelet.rejection import Rejection
 from dray.kubelet.runtimes.contract import Runtime
 
@@ -35,7 +36,8 @@ class Admission(Protocol):
     """Decides whether this node takes a pod, and reserves its devices. Asked again after a restart, for all pods."""
 
     async def admit(self, pod: Pod, others: Collection[Pod]) -> Rejection | None:
-        """None: taken. `others` are the pods that were taken before and are not over."""
+        """None: taken. `others` are the pods that are taken and not over, as they are when it looks at them: several pods
+        may be asked about at once, but never two that want the same resource of a plugin."""
         ...
 
     def ended(self, pod: Pod) -> None:
@@ -87,6 +89,14 @@ class Statuses(Protocol):
         ...
 
 
+class Events(Protocol):
+    """Where people look for what happened to a pod."""
+
+    def record(self, event: PodEvent) -> None:
+        """Never waits. The same event again only counts up."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What pods are made of."""
@@ -97,3 +107,4 @@ class Parts:
     claims: Claims
     statuses: Statuses
     objects: Objects
+    events: Events

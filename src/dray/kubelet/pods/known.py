@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -41,6 +41,8 @@ class KnownPod:
     waits: dict[str, ContainerStateWaiting] = field(default_factory=dict)
     volumes: Mapping[str, Path] | None = None
     first_refused: float | None = None
+    warning: str = ""
+    """What was told of it that is not carried out here."""
 
     @property
     def uid(self) -> str:
@@ -51,6 +53,11 @@ class KnownPod:
     def is_leaving(self) -> bool:
         """Whether it shall not run any more."""
         return not self.is_wanted or self.pod.metadata.deletion_timestamp is not None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is still to be asked for that this node takes it."""
+        return self.phase is Phase.NEW and self.rejection is None and not self.is_leaving
 
     @property
     def grace(self) -> float:
@@ -109,6 +116,23 @@ class KnownPods:
                 known.is_wanted = False
                 touched.append(uid)
         return touched
+
+
+class Others(Collection[Pod]):
+    """The pods that were taken, but for one, as they are whenever somebody looks."""
+
+    def __init__(self, known: KnownPods, uid: str) -> None:
+        self._known = known
+        self._uid = uid
+
+    def __iter__(self) -> Iterator[Pod]:
+        return (pod for pod in self._known.taken if pod.metadata.uid != self._uid)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __contains__(self, pod: object) -> bool:
+        return any(one is pod for one in self)
 
 
 def _wanted(pod: Pod) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ is due. Every step may be the last one before a kill; the next process finds out
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,8 +15,11 @@ import msgspec
 
 from dray.api.core import Pod
 from dray.api.core.container import ContainerStateWaiting
+from dray.errors import Error, InvariantError
+from dray.kubelet.pods import events
 from dray.kubelet.pods.contract import Parts
-from dray.kubelet.pods.known import KnownPod, KnownPods, Phase, record_of
+from dray.kubelet.pods.known import KnownPod, KnownPods, Others, Phase, record_of
+from dray.kubelet.pods.lanes import Lanes, wanted_of
 from dray.kubelet.pods.plan import Stage, plan
 from dray.kubelet.pods.records import Records
 from dray.kubelet.pods.running import Running
@@ -35,7 +38,8 @@ _RETRY = BackoffPolicy(first=0.5, limit=60.0, jitter=0.1)
 _PATIENCE = 300.0
 """Seconds that a pod which was taken before a restart waits for its device plugin before it is rejected."""
 _ASK_AGAIN = 1.0
-_WORKERS = 16
+_WORKERS = 4096
+"""Pods worked on at once: as good as all. Each may wait for a plugin or driver, and none for another pod's."""
 
 
 class PodManager:
@@ -64,9 +68,11 @@ class PodManager:
         self._running = Running(parts, state_dir, logs, clock, reached)
         self.known = KnownPods(self._records.load())
         self._admissions = WorkQueue[str]("admissions", clock, _RETRY)
+        self._lanes = Lanes()
         self._work = WorkQueue[str]("pods", clock, _RETRY)
         self._containers: tuple[Container, ...] = ()
         self._sandboxes: tuple[Sandbox, ...] = ()
+        self._begun_looks = self._newest_look = 0
         self._ran_at_start: frozenset[tuple[str, str]] = frozenset()
         self._orphans_due = asyncio.Event()
 
@@ -92,38 +98,42 @@ class PodManager:
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._look()
+        await self._patiently(self._look)
         self._ran_at_start = frozenset(
             (one.pod.uid, one.name) for one in self._containers if one.state is State.RUNNING
         )
         for uid in self.known.by_uid:
             self._route(uid)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._admissions.run(self._admit), name="admissions")
+            group.create_task(self._admissions.run(self._admit, workers=_WORKERS), name="admissions")
             group.create_task(self._work.run(self._sync, workers=_WORKERS), name="pod work")
             group.create_task(self._follow_runtime(), name="containers")
             group.create_task(self._sweep(), name="orphans")
 
     def _route(self, uid: str) -> None:
         known = self.known.by_uid[uid]
-        is_new = known.phase is Phase.NEW and known.rejection is None and not known.is_leaving
-        (self._admissions if is_new else self._work).add(uid)
+        (self._admissions if known.is_undecided else self._work).add(uid)
 
     async def _follow_runtime(self) -> NoReturn:
+        # Compared with what was seen here: pods that are worked on look too, and would take the changes of others away.
+        seen: dict[str, Container] = {}
         while True:
             await self._parts.runtime.wait_changed()
-            before = {one.id: one for one in self._containers}
-            await self._look()
-            after = {one.id: one for one in self._containers}
-            for one in {**before, **after}.values():
-                if before.get(one.id) != after.get(one.id) and one.pod.uid in self.known.by_uid:
+            await self._patiently(self._look)
+            found = {one.id: one for one in self._containers}
+            for one in {**seen, **found}.values():
+                if seen.get(one.id) != found.get(one.id) and one.pod.uid in self.known.by_uid:
                     self._route(one.pod.uid)
+            seen = found
 
     async def _sweep(self) -> None:
         """Once all sources told their pods: sandboxes of pods that nobody knows are ended."""
         while not self.is_ready:
             self._orphans_due.clear()
             await self._orphans_due.wait()
+        await self._patiently(self._remove_orphans)
+
+    async def _remove_orphans(self) -> None:
         for sandbox in await self._parts.runtime.sandboxes():
             if sandbox.pod.uid not in self.known.by_uid:
                 _log.warning("sandbox of an unknown pod removed", pod=sandbox.pod.name, uid=sandbox.pod.uid)
@@ -131,17 +141,42 @@ class PodManager:
                 await self._parts.runtime.remove_sandbox(sandbox.id)
 
     async def _look(self) -> None:
-        self._containers = await self._parts.runtime.containers()
-        self._sandboxes = await self._parts.runtime.sandboxes()
+        self._begun_looks += 1
+        own = self._begun_looks
+        containers = await self._parts.runtime.containers()
+        sandboxes = await self._parts.runtime.sandboxes()
+        # A look that began later and was faster has newer facts.
+        if own > self._newest_look:
+            self._newest_look, self._containers, self._sandboxes = own, containers, sandboxes
 
-    # One at a time, so that no two pods are promised the same devices.
+    async def _patiently(self, call: Callable[[], Awaitable[None]]) -> None:
+        """For what no queue tries again: a runtime that is away comes back."""
+        while True:
+            try:
+                return await call()
+            except InvariantError:
+                raise
+            except Error as error:
+                _log.warning("the container runtime fails, asked again", error=str(error))
+            await self._clock.sleep(_ASK_AGAIN)
+
     async def _admit(self, uid: str) -> None:
         known = self.known.by_uid.get(uid)
-        if known is None or known.phase is not Phase.NEW or known.rejection is not None or known.is_leaving:
+        if not self._lanes.enter(uid, wanted_of(known.pod) if known else ()):
             return
-        others = [pod for pod in self.known.taken if pod.metadata.uid != uid]
-        rejection = await self._parts.admission.admit(known.pod, others)
+        try:
+            if known is not None and known.is_undecided:
+                await self._ask(known)
+        finally:
+            for each in self._lanes.leave(uid):
+                self._admissions.add(each)
+
+    async def _ask(self, known: KnownPod) -> None:
+        rejection = await self._parts.admission.admit(known.pod, Others(self.known, known.uid))
         self._reached("admitted")
+        if not known.is_undecided:  # it was given up while a plugin thought about it
+            self._parts.admission.ended(known.pod)
+            return
         if rejection is not None and self._may_wait(known):
             self._wait(known, rejection)
             return
@@ -150,11 +185,9 @@ class PodManager:
         self._records.save(record_of(known))
         self._reached("recorded")
         if rejection is not None:
-            _log.warning(
-                "pod rejected", pod=known.pod.metadata.name, reason=rejection.reason, why=rejection.message
-            )
+            self._parts.events.record(events.rejected(known.pod, rejection))
             self._tell(known)
-        self._work.add(uid)
+        self._work.add(known.uid)
 
     def _wait(self, known: KnownPod, rejection: Rejection) -> None:
         """Ask again soon, and say why the pod waits, once."""
@@ -182,6 +215,8 @@ class PodManager:
             return
         if known.phase is Phase.ENDED:
             await self._clean(known)
+            if known.rejection is None:  # a kill may have come before its last status was told
+                self._parts.statuses.tell(known.pod, known.pod.status)
             self._let_go(known)
         elif known.is_leaving:
             await self._end(known)
@@ -189,8 +224,9 @@ class PodManager:
             await self._advance(known)
 
     async def _advance(self, known: KnownPod) -> None:
+        self._warn(known)
         await self._look()
-        due = plan(known.pod, self._own(known))
+        due = plan(known.pod, self._own(known), self._sandboxes_of(known))
         known.waits.clear()
         if due.stage is Stage.ENDED:
             await self._end(known)
@@ -205,6 +241,13 @@ class PodManager:
             await self._look()
             self._tell(known)
 
+    def _warn(self, known: KnownPod) -> None:
+        """Of what the pod asks for and nobody does here: once, and again where it asks for more."""
+        event = events.not_carried_out(known.pod)
+        if event is not None and event.message != known.warning:
+            known.warning = event.message
+            self._parts.events.record(event)
+
     async def _end(self, known: KnownPod) -> None:
         """Stop all that runs, give everything back, keep the last status. Repeatable after an error or a kill."""
         await self._look()
@@ -215,15 +258,26 @@ class PodManager:
         self._reached("stopped")
         for sandbox in self._sandboxes_of(known):
             await self._parts.runtime.stop_sandbox(sandbox.id)
-        await self._parts.claims.unprepare(known.pod)
+        self._reached("sandbox stopped")
+        await self._unprepare(known.pod)
         self._reached("unprepared")
         known.phase = Phase.ENDED
         self._records.save(record_of(known))
+        self._reached("end recorded")
         self._parts.admission.ended(known.pod)
         self._reached("ended")
         self._parts.statuses.tell(known.pod, status)
         await self._clean(known)
         self._let_go(known)
+
+    async def _unprepare(self, pod: Pod) -> None:
+        try:
+            await self._parts.claims.unprepare(pod)
+        except InvariantError:
+            raise
+        except Error as error:
+            self._parts.events.record(events.not_unprepared(pod, error))
+            raise
 
     async def _clean(self, known: KnownPod) -> None:
         """Remove what a pod that ended leaves behind; its status is in the record, its logs stay."""
@@ -240,6 +294,7 @@ class PodManager:
             self._parts.statuses.ended(known.pod)
         if not known.is_wanted:
             self._records.remove(known.uid)
+            self._reached("forgotten")
             del self.known.by_uid[known.uid]
 
     def _tell(self, known: KnownPod) -> None:

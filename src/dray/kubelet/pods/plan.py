@@ -8,7 +8,7 @@ from enum import Enum
 
 from dray.api.core import Pod
 from dray.api.core.container import Container as ContainerSpec
-from dray.kubelet.runtimes.contract import Container, State
+from dray.kubelet.runtimes.contract import Container, Sandbox, State
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
 
@@ -73,13 +73,24 @@ class _Runs:
         return Start(name, newest.attempt + (newest.state is not State.CREATED), newest)
 
 
-def plan(pod: Pod, containers: Sequence[Container]) -> Plan:
-    """For a pod that shall run. `containers` are all that the runtime has of it."""
+def plan(pod: Pod, containers: Sequence[Container], sandboxes: Sequence[Sandbox]) -> Plan:
+    """For a pod that shall run. `containers` and `sandboxes` are all that the runtime has of it.
+
+    After a reboot, or when its sandbox died, a pod starts over: what ran in another sandbox initialized nothing here.
+    """
     runs = _Runs.of(containers)
     old = tuple(one for name in sorted(runs.by_name) for one in runs.by_name[name][:-2])
-    if _has_begun(pod, runs):
+    here = current_sandbox(containers, sandboxes)
+    if _has_begun(pod, [one for one in containers if one.sandbox == here]) or not _has_work(pod, runs):
         return _main(pod, runs, old)
-    return _initializing(pod, runs, old)
+    return _initializing(pod, runs, old, here)
+
+
+def current_sandbox(containers: Sequence[Container], sandboxes: Sequence[Sandbox]) -> str | None:
+    """The one that counts: where something runs, else the ready one. None: the pod needs a new one."""
+    running = [one.sandbox for one in containers if one.state is State.RUNNING]
+    ready = [one.id for one in sandboxes if one.is_ready]
+    return next((one for one in ready if one in running), None) or next(iter([*running, *ready]), None)
 
 
 def newest_runs(containers: Iterable[Container]) -> Mapping[str, tuple[Container, Container | None]]:
@@ -88,12 +99,18 @@ def newest_runs(containers: Iterable[Container]) -> Mapping[str, tuple[Container
     return {name: (found[-1], found[-2] if len(found) > 1 else None) for name, found in runs.items()}
 
 
-def _has_begun(pod: Pod, runs: _Runs) -> bool:
+def _has_begun(pod: Pod, here: Sequence[Container]) -> bool:
     """Whether a main container was ever made: then all init containers are done, though their records may be gone."""
-    return any(one.name in runs.by_name for one in pod.spec.containers)
+    mains = {one.name for one in pod.spec.containers}
+    return any(one.name in mains for one in here)
 
 
-def _initializing(pod: Pod, runs: _Runs, old: tuple[Container, ...]) -> Plan:
+def _has_work(pod: Pod, runs: _Runs) -> bool:
+    """Whether a main container is still to be run: nothing is initialized for one that ended for good."""
+    return any(_shall_start(pod, runs, one.name) for one in pod.spec.containers)
+
+
+def _initializing(pod: Pod, runs: _Runs, old: tuple[Container, ...], here: str | None) -> Plan:
     for one in pod.spec.init_containers:
         newest = runs.newest(one.name)
         if is_sidecar(one):
@@ -102,13 +119,14 @@ def _initializing(pod: Pod, runs: _Runs, old: tuple[Container, ...]) -> Plan:
             continue
         if newest is not None and newest.state is State.RUNNING:
             return Plan(Stage.INITIALIZING, remove=old)
-        if newest is not None and newest.state is State.EXITED and newest.exit_code == 0:
+        if newest is not None and newest.sandbox == here and _has_succeeded(newest):
             continue
-        has_failed = newest is not None and newest.state in (State.EXITED, State.UNKNOWN)
-        if has_failed and pod.spec.restart_policy == NEVER:
+        is_over = newest is not None and newest.state in (State.EXITED, State.UNKNOWN)
+        if is_over and not _has_succeeded(newest) and pod.spec.restart_policy == NEVER:
             return _ended(pod, runs, old, failed_init=one.name)
         return Plan(Stage.INITIALIZING, (runs.next_start(one.name),), remove=old)
-    return Plan(Stage.RUNNING, tuple(runs.next_start(one.name) for one in pod.spec.containers), remove=old)
+    starts = [runs.next_start(one.name) for one in pod.spec.containers if _shall_start(pod, runs, one.name)]
+    return Plan(Stage.RUNNING, tuple(starts), remove=old)
 
 
 def _main(pod: Pod, runs: _Runs, old: tuple[Container, ...]) -> Plan:
@@ -143,6 +161,10 @@ def _shall_start(pod: Pod, runs: _Runs, name: str) -> bool:
     if pod.spec.restart_policy == ON_FAILURE:
         return newest.state is State.UNKNOWN or newest.exit_code != 0
     return pod.spec.restart_policy != NEVER
+
+
+def _has_succeeded(run: Container | None) -> bool:
+    return run is not None and run.state is State.EXITED and run.exit_code == 0
 
 
 def _is_running(runs: _Runs, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from dray.errors import ConflictError, NotFoundError
 from dray.kubelet.pods.contract import Statuses
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, open_directory, remove_temporaries, replace_file
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 from dray.runtime.workqueue import WorkQueue
@@ -26,9 +27,13 @@ _WORKERS = 8
 
 
 class ApiStatuses:
-    """`run` writes, until cancelled. Of several statuses of a pod only the newest is written; errors are tried again."""
+    """`run` writes, until cancelled. Of several statuses of a pod only the newest is written; errors are tried again.
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    `reached` is called after each write with a word for the place: tests end the process there.
+    """
+
+    def __init__(self, client: Client, clock: Clock, reached: Callable[[str], None] = lambda _: None) -> None:
+        self._reached = reached
         self._client = client
         self._queue = WorkQueue[str]("pod statuses", clock, _RETRY)
         self._newest: dict[str, tuple[Pod, PodStatus]] = {}
@@ -56,8 +61,10 @@ class ApiStatuses:
             if newest is not None and self._written.get(uid) != newest[1]:
                 await self._patch(*newest)
                 self._written[uid] = newest[1]
+                self._reached("told")
             if uid in self._over:
                 await self._delete(self._over[uid])
+                self._reached("deleted")
                 self._forget(uid)
         except NotFoundError:
             self._forget(uid)
@@ -95,6 +102,7 @@ class FileStatuses:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         make_directory(directory, 0o755)
+        remove_temporaries(directory)
 
     def tell(self, pod: Pod, status: PodStatus) -> None:
         """See `Statuses`."""

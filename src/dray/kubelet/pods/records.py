@@ -13,7 +13,13 @@ from dray.api.codec import decode, encode
 from dray.api.core import Pod
 from dray.errors import Error, InvalidError
 from dray.kubelet.rejection import Rejection
-from dray.runtime.files.durable import make_directory, open_directory, replace_file, sync_directory
+from dray.runtime.files.durable import (
+    make_directory,
+    open_directory,
+    remove_temporaries,
+    replace_file,
+    sync_directory,
+)
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 
@@ -36,6 +42,7 @@ class Records:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         make_directory(directory)
+        remove_temporaries(directory)
 
     def load(self) -> dict[str, Record]:
         """All records by UID."""

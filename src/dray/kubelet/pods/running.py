@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from dray.api.core import Pod
 from dray.api.core.container import Container as ContainerSpec
 from dray.api.core.container import ContainerStateWaiting
 from dray.errors import Error, InvalidError, InvariantError, NotFoundError
+from dray.kubelet.pods import events
 from dray.kubelet.pods.contract import Parts
 from dray.kubelet.pods.known import KnownPod
 from dray.kubelet.pods.plan import Start
@@ -19,10 +22,10 @@ from dray.kubelet.pods.status import BACK_OFF, CREATING
 from dray.kubelet.pods.volumes import Volumes
 from dray.kubelet.runtimes.contract import Container, Sandbox, SandboxConfig, State
 from dray.runtime.clock import Clock
-from dray.runtime.logs import get_log
 from dray.runtime.tasks import single
 
-_log = get_log("kubelet.pods")
+STARTS_AT_ONCE = 16
+"""Each is a new process: more at once only make each other slow."""
 
 
 class Running:
@@ -36,6 +39,7 @@ class Running:
         self._reached = reached
         self._volumes = Volumes(state_dir / "pods", parts.objects)
         self._restarts = Restarts(clock)
+        self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
 
     async def start(self, known: KnownPod, due: Sequence[Start], sandboxes: Sequence[Sandbox]) -> float:
         """Start what is due. Seconds until the first of those that must wait, 0 where none does.
@@ -56,6 +60,7 @@ class Running:
             pause = self._restarts.pause(known.uid, start.after)
             if pause > 0:
                 known.waits[start.name] = _back_off(known.pod, start.name, pause)
+                self._parts.events.record(events.back_off(known.pod, start.name))
                 pauses.append(pause)
                 continue
             try:
@@ -73,15 +78,20 @@ class Running:
         """Main containers at once, then sidecars in the reverse order of their start."""
         own = {one.name: one for one in containers if one.state is State.RUNNING}
         mains = [own[one.name] for one in known.pod.spec.containers if one.name in own]
-        try:
-            async with asyncio.TaskGroup() as group:
-                for one in mains:
-                    group.create_task(self._parts.runtime.stop(one.id, known.grace))
-        except BaseExceptionGroup as failures:
-            raise single(failures) from None
-        for spec in reversed(known.pod.spec.init_containers):
-            if spec.name in own:
-                await self._parts.runtime.stop(own[spec.name].id, known.grace)
+        with self._telling(partial(events.not_killed, known.pod)):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for one in mains:
+                        group.create_task(self._stop(known, one))
+            except BaseExceptionGroup as failures:
+                raise single(failures) from None
+            for spec in reversed(known.pod.spec.init_containers):
+                if spec.name in own:
+                    await self._stop(known, own[spec.name])
+
+    async def _stop(self, known: KnownPod, container: Container) -> None:
+        self._parts.events.record(events.killing(known.pod, container.name))
+        await self._parts.runtime.stop(container.id, known.grace)
 
     def forget(self, uid: str) -> None:
         """The pod is over: its volumes go."""
@@ -92,34 +102,59 @@ class Running:
         for one in sandboxes:
             if one.is_ready:
                 return one.id
-        await self._parts.claims.prepare(known.pod)
+        if sandboxes:
+            self._parts.events.record(events.sandbox_changed(known.pod))
+        with self._telling(partial(events.not_prepared, known.pod)):
+            await self._parts.claims.prepare(known.pod)
         self._reached("prepared")
-        found = await self._parts.runtime.run_sandbox(
-            SandboxConfig(
-                identity(known.pod),
-                hostname=known.pod.spec.hostname or known.pod.metadata.name,
-                log_directory=log_directory(self._logs, known.pod),
-                attempt=max((one.attempt for one in sandboxes), default=-1) + 1,
-                host_network=known.pod.spec.host_network,
-                host_pid=known.pod.spec.host_pid,
-                labels=tuple(sorted(known.pod.metadata.labels.items())),
-                annotations=tuple(sorted(known.pod.metadata.annotations.items())),
-            )
-        )
+        attempt = max((one.attempt for one in sandboxes), default=-1) + 1
+        with self._telling(partial(events.no_sandbox, known.pod)):
+            found = await self._parts.runtime.run_sandbox(self._sandbox_config(known.pod, attempt))
         self._reached("sandboxed")
         return found
 
+    def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
+        return SandboxConfig(
+            identity(pod),
+            hostname=pod.spec.hostname or pod.metadata.name,
+            log_directory=log_directory(self._logs, pod),
+            attempt=attempt,
+            host_network=pod.spec.host_network,
+            host_pid=pod.spec.host_pid,
+            privileged=any(
+                (one.security_context or {}).get("privileged")
+                for one in (*pod.spec.init_containers, *pod.spec.containers)
+            ),
+            labels=tuple(sorted(pod.metadata.labels.items())),
+            annotations=tuple(sorted(pod.metadata.annotations.items())),
+        )
+
     async def _start(self, known: KnownPod, sandbox: str, start: Start) -> None:
-        spec = _spec_of(known.pod, start.name)
+        spec, tell = _spec_of(known.pod, start.name), self._parts.events.record
         await self._parts.objects.fetch(known.pod)
-        known.volumes = self._volumes.make(known.pod) if known.volumes is None else known.volumes
-        await self._parts.runtime.ensure_image(spec.image, spec.image_pull_policy)
-        options = await self._parts.devices.run_options(known.pod, spec)
+        with self._telling(partial(events.not_mounted, known.pod)):
+            known.volumes = self._volumes.make(known.pod) if known.volumes is None else known.volumes
+        with self._telling(partial(events.not_pulled, known.pod, spec)):
+            await self._parts.runtime.ensure_image(spec.image, spec.image_pull_policy)
+        tell(events.pulled(known.pod, spec))
+        with self._telling(partial(events.failed, known.pod, spec.name)):
+            container = await self._create(known, spec, sandbox, start.attempt)
+        tell(events.created(known.pod, spec.name))
+        with self._telling(partial(events.failed, known.pod, spec.name, container_id=container)):
+            if start.attempt:  # also where it cannot be started: else it would be tried without a pause
+                self._restarts.restarted(known.uid, start.name)
+            async with self._starts:
+                await self._parts.runtime.start(container)
+        tell(events.started(known.pod, spec.name))
+        self._reached("started")
+
+    async def _create(self, known: KnownPod, spec: ContainerSpec, sandbox: str, attempt: int) -> str:
+        assert known.volumes is not None
         config = container_config(
             known.pod,
             spec,
-            start.attempt,
-            options,
+            attempt,
+            await self._parts.devices.run_options(known.pod, spec),
             claims_cdi=await self._claimed(known.pod, spec),
             volumes=known.volumes,
             sources=self._parts.objects,
@@ -128,13 +163,18 @@ class Running:
         self._reached("configured")
         container = await self._parts.runtime.create(sandbox, config)
         self._reached("created")
-        await self._parts.runtime.start(container)
-        self._reached("started")
-        if start.attempt:
-            self._restarts.restarted(known.uid, start.name)
-        _log.info(
-            "container started", pod=known.pod.metadata.name, container=start.name, attempt=start.attempt
-        )
+        return container
+
+    @contextmanager
+    def _telling(self, event: Callable[[Error], events.PodEvent]) -> Iterator[None]:
+        """An error on the way is recorded, and goes on."""
+        try:
+            yield
+        except InvariantError:
+            raise
+        except Error as error:
+            self._parts.events.record(event(error))
+            raise
 
     async def _claimed(self, pod: Pod, spec: ContainerSpec) -> tuple[str, ...]:
         """Where the record of claims was lost while the sandbox stayed, the drivers are asked once more."""
@@ -150,12 +190,12 @@ def _spec_of(pod: Pod, name: str) -> ContainerSpec:
 
 
 def _back_off(pod: Pod, name: str, pause: float) -> ContainerStateWaiting:
-    whole = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-    text = f"back-off {pause:.0f}s restarting failed container={name} pod={whole}"
+    text = f"back-off {pause:.0f}s restarting failed container={name} pod={events.full_name(pod)}"
     return ContainerStateWaiting(reason=BACK_OFF, message=text)
 
 
 def _reason(error: Error) -> str:
     if isinstance(error, NotFoundError):
-        return "ErrImageNeverPull" if error.kind == "Image" else "CreateContainerConfigError"
+        of_images = {"image": "ErrImageNeverPull", "pull": "ErrImagePull"}
+        return of_images.get(error.kind, "CreateContainerConfigError")
     return "CreateContainerConfigError" if isinstance(error, InvalidError) else "CreateContainerError"

@@ -44,6 +44,8 @@ class SandboxConfig:
     attempt: int = 0
     host_network: bool = False
     host_pid: bool = False
+    privileged: bool = False
+    """Whether one of its containers is."""
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
 
@@ -98,13 +100,17 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """One that exists, running or not. `reason` is the runtime's word, such as OOMKilled or StartError."""
+    """One that exists, running or not. `reason` is the runtime's word, such as OOMKilled or StartError.
+
+    `sandbox` is the one that it was made in. One that is not ready any more, after a reboot for example, never is again.
+    """
 
     id: str
     pod: PodIdentity
     name: str
     attempt: int
     state: State
+    sandbox: str = ""
     image: str = ""
     exit_code: int = 0
     reason: str = ""

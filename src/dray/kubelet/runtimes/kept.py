@@ -35,6 +35,8 @@ from dray.runtime.threads import Threads
 START_SECONDS = 120.0
 """How long a start may take: runc mounts, makes cgroups and namespaces, and may wait for a slow disk."""
 _EMPTY_SECONDS = 60.0
+_LAST_SECONDS = 5.0
+"""For a start that nobody waits for any more."""
 _STOPPED = "stopped"
 # As an import and not as a script: compiled once, which spares every start 30 ms and every keeper half a megabyte.
 _KEEP = "import sys; sys.path.append(sys.argv[1]); import shim; shim.main(sys.argv[2])"
@@ -175,6 +177,12 @@ class KeptRuntime:
             raise UnavailableError(
                 f"container in {str(directory)!r} does not start: see keeper.log there"
             ) from None
+        except asyncio.CancelledError:
+            # It goes on without us; its pipe and its exit status are ours to take while we can.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST_SECONDS):
+                    await process.communicate()
+            raise
 
     async def stop(self, container: str, grace: float) -> None:
         """UnavailableError when even force does not end it: a process hangs in the kernel."""

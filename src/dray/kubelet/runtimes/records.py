@@ -88,6 +88,8 @@ class Facts(msgspec.Struct, frozen=True):
     """Whether the keeper was at work before the rest was read. If not, the rest is final."""
     running: Running | None = None
     exit: Exit | None = None
+    is_alive: bool = False
+    """Whether who runs did so when all else had been read: looked at once, so that the answers below fit together."""
 
     @property
     def state(self) -> State:
@@ -100,7 +102,7 @@ class Facts(msgspec.Struct, frozen=True):
             return State.RUNNING if self.running else State.CREATED
         if self.running is None and self.keeper.is_of_this_boot:
             return State.EXITED
-        return State.RUNNING if self.running and self.running.is_alive else State.UNKNOWN
+        return State.RUNNING if self.is_alive else State.UNKNOWN
 
     @property
     def awaited(self) -> Identity | None:
@@ -123,6 +125,7 @@ class Facts(msgspec.Struct, frozen=True):
             name=record.name,
             attempt=record.attempt,
             state=state,
+            sandbox=record.sandbox,
             image=record.image,
             exit_code=end.code if exited else 0,
             reason=end.reason if exited else "",
@@ -212,7 +215,8 @@ class Store:
         keeper = _read(directory / "keeper.json", Identity)
         is_kept = keeper is not None and keeper.is_at_work
         running = _read(directory / "running.json", Running)
-        return Facts(record, keeper, is_kept, running, _read(directory / "exit.json", Exit))
+        ended = _read(directory / "exit.json", Exit)
+        return Facts(record, keeper, is_kept, running, ended, running is not None and running.is_alive)
 
 
 def _rename_unless_there(path: Path, target: Path) -> None:

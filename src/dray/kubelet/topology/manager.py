@@ -39,7 +39,7 @@ class HintProvider(Protocol):
 
 
 class TopologyManager:
-    """One admission at a time is the caller's part: hints are true only until somebody else allocates."""
+    """Hints are true only until somebody else allocates: of pods that want the same resource, the caller admits one at a time."""
 
     def __init__(
         self, config: TopologyConfig, nodes: NumaNodes, clock: Clock, metrics: TopologyMetrics

@@ -14,8 +14,8 @@ from dray.kubelet.topology.nodes import NumaNodes
 Choices = Sequence[Sequence[Hint]]
 """For each resource, the hints of which one is taken."""
 
-_SPARSE = 1 << 20
-"""Up to so many pairs of masks are tried; beyond, all masks of the machine are counted at once."""
+_SPARSE = 8
+"""Pairs of masks are tried, up to so many for each step that counting all masks of the machine at once would take."""
 _DENSE_NODES = 20
 
 
@@ -61,8 +61,9 @@ def overlaps(choices: Choices, machine: int) -> Iterator[set[int]]:
 
 
 def _in_common(some: set[int], others: set[int], machine: int) -> set[int]:
-    is_dense = not machine & (machine + 1) and machine.bit_length() <= _DENSE_NODES
-    if len(some) * len(others) > _SPARSE and is_dense:
+    nodes = machine.bit_length()
+    is_dense = not machine & (machine + 1) and nodes <= _DENSE_NODES
+    if is_dense and len(some) * len(others) > _SPARSE * nodes << nodes:
         return counted_in_common(some, others, machine)
     masks = {one & other for one in some for other in others}
     masks.discard(0)

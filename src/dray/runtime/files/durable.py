@@ -17,6 +17,13 @@ def temporary_name() -> str:
     return f".dray-{secrets.token_hex(6)}.tmp"
 
 
+def remove_temporaries(path: Path) -> None:
+    """What killed processes left in the directory `path`. For its only writer, before it writes."""
+    for left in path.glob(".dray-*.tmp"):
+        with contextlib.suppress(OSError):
+            left.unlink()
+
+
 def replace_file(dir_fd: int, name: str, data: bytes, *, mode: int) -> None:
     """Write `data` beside `name`, sync it, rename it over `name`, sync the directory.
 

@@ -7,6 +7,7 @@ own life, and forgets no version.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import json
 import secrets
@@ -144,6 +145,7 @@ class SmallApiServer:
     async def update(self, place: Place, document: Document) -> Document:
         """The object in place of the stored one, through the main door or its status."""
         resource, old = place.resource, self._get(place)
+        _require_uid(document.get("metadata", {}), old)
         given = document.get("metadata", {}).get("resourceVersion")
         if given and given != old["metadata"]["resourceVersion"]:
             raise ConflictError(f'{resource} "{place.name}": the object has been modified; read it again')
@@ -188,7 +190,9 @@ class SmallApiServer:
         found = (
             [self._get(place)] if place.name else [one for one in self._all(place) if _matches(one, selector)]
         )
+        wanted = (await _body(request) if request.can_read_body else {}).get("preconditions") or {}
         for document in found:
+            _require_uid(wanted, document)
             metadata = document["metadata"]
             key = (place.resource.plural, metadata.get("namespace", ""), metadata["name"])
             await self._store("DELETED", place.resource, key, copy.deepcopy(document))
@@ -210,16 +214,24 @@ class SmallApiServer:
                 if _matches(document, query.get("fieldSelector", "")):
                     await _send(response, "ADDED", document)
             await _send(response, "BOOKMARK", _bookmark(place.resource, seen))
-        while True:
-            for change in [one for one in self.history if one.version > seen]:
-                seen = change.version
-                if change.plural == place.resource.plural and _is_watched(change.document, place, query):
-                    await _send(response, change.type, change.document)
-            await self._wait_newer(seen)
+        with contextlib.suppress(ConnectionResetError):  # who watched is gone
+            while True:
+                for change in [one for one in self.history if one.version > seen]:
+                    seen = change.version
+                    if change.plural == place.resource.plural and _is_watched(change.document, place, query):
+                        await _send(response, change.type, change.document)
+                await self._wait_newer(seen)
+        return response
 
     async def _wait_newer(self, version: int) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: self.version > version)
+
+
+def _require_uid(given: Document, stored: Document) -> None:
+    """A write that names the object it means does not touch another one of the same name."""
+    if given.get("uid", stored["metadata"]["uid"]) != stored["metadata"]["uid"]:
+        raise ConflictError(f'"{stored["metadata"]["name"]}": another object has the name by now')
 
 
 def _is_watched(document: Document, place: Place, query: Any) -> bool:

@@ -7,6 +7,11 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class CgroupDriver(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SYSTEMD: _ClassVar[CgroupDriver]
+    CGROUPFS: _ClassVar[CgroupDriver]
+
 class Protocol(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TCP: _ClassVar[Protocol]
@@ -49,6 +54,8 @@ class ContainerEventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONTAINER_STARTED_EVENT: _ClassVar[ContainerEventType]
     CONTAINER_STOPPED_EVENT: _ClassVar[ContainerEventType]
     CONTAINER_DELETED_EVENT: _ClassVar[ContainerEventType]
+SYSTEMD: CgroupDriver
+CGROUPFS: CgroupDriver
 TCP: Protocol
 UDP: Protocol
 SCTP: Protocol
@@ -156,6 +163,22 @@ class RuntimeFeatures(_message.Message):
     supplemental_groups_policy: bool
     user_namespaces_host_network: bool
     def __init__(self, supplemental_groups_policy: _Optional[bool] = ..., user_namespaces_host_network: _Optional[bool] = ...) -> None: ...
+
+class RuntimeConfigRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RuntimeConfigResponse(_message.Message):
+    __slots__ = ("linux",)
+    LINUX_FIELD_NUMBER: _ClassVar[int]
+    linux: LinuxRuntimeConfiguration
+    def __init__(self, linux: _Optional[_Union[LinuxRuntimeConfiguration, _Mapping]] = ...) -> None: ...
+
+class LinuxRuntimeConfiguration(_message.Message):
+    __slots__ = ("cgroup_driver",)
+    CGROUP_DRIVER_FIELD_NUMBER: _ClassVar[int]
+    cgroup_driver: CgroupDriver
+    def __init__(self, cgroup_driver: _Optional[_Union[CgroupDriver, str]] = ...) -> None: ...
 
 class PodSandboxMetadata(_message.Message):
     __slots__ = ("name", "uid", "namespace", "attempt")

@@ -1,0 +1,294 @@
+"""State files change hands between the real kubelet and ours: what one wrote, the other goes on with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.codec import view
+from dray.api.core import Pod
+from dray.api.resource import ResourceClaim
+from dray.errors import UnavailableError
+from dray.kubelet.claims.manager import ClaimManager
+from dray.kubelet.claims.state_file import FILE_NAME as CLAIMS
+from dray.kubelet.devices.checkpoint import CheckpointWriter, decode
+from dray.kubelet.devices.contract import CHECKPOINT
+from dray.kubelet.devices.grants import Grant
+from dray.kubelet.devices.known import Device
+from dray.kubelet.metrics import KubeletMetrics
+from dray.kubelet.podresources import PodResourcesServer, RateLimit, Sources
+from dray.processes.kubelet_views import ClaimsSeen
+from dray.runtime.metrics import Metrics
+from dray.testing.kubernetes.cluster import Cluster
+from dray.testing.kubernetes.part import Part, wait_until
+from dray.wire.connect import connect
+from dray.wire.gen import dra_v1_pb2 as pb
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse
+from dray.wire.gen.podresources_v1_pb2 import ListPodResourcesRequest, ListPodResourcesResponse
+from dray.wire.podresources import SOCKET, PodResourcesClient
+from tests.e2e.agent_part import Agent
+from tests.e2e.test_cluster import CLAIM, CLASS, DRIVER, pod
+from tests.kubelet.claims.world import Api, Driver, World
+from tests.kubelet.devices.small_node import SmallNode, SmallPlugin
+
+Json = dict[str, Any]
+Answer = dict[str, list[Any]]
+GPU, VARIABLE = "example.com/swapped", "SIM_RESOURCE_EXAMPLE_COM_SWAPPED"
+SIM = {"dray": {"sim": {"devices": [{"name": "gpu", "count": 4, "resourceName": GPU, "numaNodes": 2}]}}}
+PODS = ("swap-two", "swap-claim")
+COMPLAINTS = ("checkpoint is corrupted", "failing to read checkpoint", "DRA state file")
+
+
+def gpus(count: int) -> Json:
+    return {"limits": {GPU: str(count)}}
+
+
+@pytest.fixture
+def driver(cluster: Cluster) -> Iterator[Part]:
+    (cluster.dirs.kubelet / "plugins" / DRIVER).mkdir(exist_ok=True)
+    program, access = cluster.tools.path("test-driver"), f"--kubeconfig={cluster.kubeconfig}"
+    part = cluster.spawn("swap-driver", program, access, "kubelet-plugin", f"--node-name={cluster.node_name}")
+    for document in (CLASS, CLAIM):
+        cluster.kubectl("apply", "-f", "-", input=json.dumps(document))
+    yield part
+    cluster.kubectl("delete", "pod", "--ignore-not-found", *PODS, "swap-rest")
+    cluster.kubectl("delete", "resourceclaim", "peer")
+    part.stop()
+    cluster.kubectl("delete", "deviceclass", "peer")
+    cluster.kubectl("delete", "resourceslices", f"--field-selector=spec.driver={DRIVER}")
+
+
+@pytest.fixture
+def agent(cluster: Cluster, tmp_path: Path) -> Iterator[Agent]:
+    made = Agent(cluster, "agent-swap", tmp_path, SIM)
+    yield made
+    made.part.stop()
+
+
+def start_pods(cluster: Cluster) -> dict[str, Json]:
+    """One pod with two containers, one with a claim and a device. They go on until they are deleted."""
+    two = pod("swap-two", "env; exec sleep 1000", hostNetwork=True, resources=gpus(1))
+    second = {**two["spec"]["containers"][0], "name": "second", "resources": gpus(2)}
+    two["spec"]["containers"].append(second)
+    resources = {"claims": [{"name": "device"}], **gpus(1)}
+    claims = [{"name": "device", "resourceClaimName": "peer"}]
+    one = pod(
+        "swap-claim", "env; exec sleep 1000", hostNetwork=True, resources=resources, resourceClaims=claims
+    )
+    for manifest in (two, one):
+        cluster.kubectl("apply", "-f", "-", input=json.dumps(manifest))
+    return {name: cluster.wait_pod(name) for name in PODS}
+
+
+async def ask(cluster: Cluster) -> ListPodResourcesResponse:
+    async with connect(cluster.dirs.kubelet / SOCKET, timeout=5) as channel:
+        return await PodResourcesClient(channel).list(ListPodResourcesRequest())
+
+
+def shown(answer: ListPodResourcesResponse) -> Answer:
+    """The answer for our pods, in an order of its own: a kubelet has none."""
+    found: Answer = {}
+    for entry in answer.pod_resources:
+        if entry.name in PODS:
+            for container in entry.containers:
+                devices = [
+                    (one.resource_name, list(one.device_ids), [node.ID for node in one.topology.nodes])
+                    for one in container.devices
+                ]
+                claims = [one.SerializeToString(deterministic=True) for one in container.dynamic_resources]
+                found[f"{entry.name}/{container.name}"] = [sorted(devices), sorted(claims)]
+    return found
+
+
+@dataclass
+class ThePods:
+    """A kubelet's pods, as the API server has them."""
+
+    pods: list[Pod]
+
+    def active_pods(self) -> list[Pod]:
+        return self.pods
+
+    def known_pods(self) -> list[Pod]:
+        return self.pods
+
+
+async def our_answer(node: SmallNode, claims: ClaimManager, pods: list[Pod]) -> Answer:
+    metrics = KubeletMetrics(Metrics()).pod_resources
+    sources = Sources(ThePods(pods), node.manager, ClaimsSeen(claims))
+    server = PodResourcesServer(sources, RateLimit(node.clock), metrics)
+    return shown(await server.list(ListPodResourcesRequest()))
+
+
+async def read_by_ours(directory: Path, pods: list[Pod]) -> tuple[Answer, dict[str, str]]:
+    """What our managers make of a kubelet's files: the answer to List, and each container's variable."""
+    node = SmallNode(directory)
+    node.active = {one.metadata.uid for one in pods}
+    assert node.aside is None, node.aside
+    with World(directory).manager() as claims:
+        answer = await our_answer(node, claims, pods)
+    variables = {}
+    for one in pods:
+        for container in one.spec.containers:
+            options = await node.manager.run_options(one, container)
+            variables[f"{one.metadata.name}/{container.name}"] = dict(options.edits.env)[VARIABLE]
+    node.manager.close()
+    return answer, variables
+
+
+async def written_by_ours(
+    directory: Path, pods: list[Pod], grants: list[Grant], claim: ResourceClaim, prepared: list[pb.Device]
+) -> Answer:
+    """Our managers give the same pods the same devices, from nothing. `directory` holds the files then."""
+    node = SmallNode(directory)
+    node.active = {one.metadata.uid for one in pods}
+    plugin = SmallPlugin(preferred=True)
+    node.plug(GPU, [Device(f"gpu-{number}", True, (number // 2,), True) for number in range(4)], plugin)
+    for one in pods:
+        for container in one.spec.containers:
+            (grant,) = (
+                each
+                for each in grants
+                if (each.pod_uid, each.container) == (one.metadata.uid, container.name)
+            )
+            plugin.wish = sorted(grant.ids)
+            plugin.response = ContainerAllocateResponse(envs={VARIABLE: ",".join(sorted(grant.ids))})
+            await node.manager.allocate(one, container)
+    api, driver = Api(), Driver(DRIVER, directory / "driver")
+    api.add(claim)
+    driver.on_prepare = lambda request: pb.NodePrepareResourcesResponse(
+        claims={each.uid: pb.NodePrepareResourceResponse(devices=prepared) for each in request.claims}
+    )
+    async with driver.serving(), World(directory, api, active=node.active).running(driver) as claims:
+        for one in pods:
+            await claims.prepare(one)
+        answer = await our_answer(node, claims, pods)
+    node.manager.close()
+    return answer
+
+
+def grants_in(path: Path) -> list[Grant]:
+    return list(decode(path.read_bytes()).grants)
+
+
+def claims_in(path: Path) -> list[Json]:
+    found: list[Json] | None = json.loads(json.loads(path.read_text())["Data"])["ClaimInfoStateList"]
+    return found or []
+
+
+def prepared_in(path: Path) -> list[pb.Device]:
+    (entry,) = claims_in(path)
+    return [
+        pb.Device(
+            pool_name=one["PoolName"],
+            device_name=one["DeviceName"],
+            request_names=one["RequestNames"],
+            cdi_device_ids=one["CDIDeviceIDs"],
+            share_id=one["ShareID"],
+        )
+        for one in entry["DriverState"][DRIVER]["Devices"]
+    ]
+
+
+def answers(cluster: Cluster) -> Answer:
+    try:
+        return shown(asyncio.run(ask(cluster)))
+    except UnavailableError:
+        return {}
+
+
+def containers(document: Mapping[str, Any]) -> list[tuple[str, int]]:
+    return [(one["containerID"], one["restartCount"]) for one in document["status"]["containerStatuses"]]
+
+
+def test_either_kubelet_goes_on_with_the_files_of_the_other(
+    cluster: Cluster, agent: Agent, driver: Part, tmp_path: Path
+) -> None:
+    agent.wait_serves({GPU: 4})
+    documents = start_pods(cluster)
+    pods = [view(document, Pod) for document in documents.values()]
+    truth = answers(cluster)
+    assert sorted(truth) == ["swap-claim/main", "swap-two/main", "swap-two/second"]
+    assert truth["swap-claim/main"][1], "the claim is not told"
+    theirs = cluster.dirs.kubelet
+
+    # Theirs, read by ours.
+    copy = tmp_path / "copy"
+    (copy / "device-plugins").mkdir(parents=True)
+    shutil.copy(theirs / "device-plugins" / CHECKPOINT, copy / "device-plugins")
+    shutil.copy(theirs / CLAIMS, copy)
+    told, variables = asyncio.run(read_by_ours(copy, pods))
+    assert told == truth
+    for key, value in variables.items():
+        name, _, container = key.partition("/")
+        assert f"{VARIABLE}={value}" in cluster.pod_log(name, container=container).splitlines()
+
+    # Ours, under theirs. No plugin is there: what it answers after its start can only be from the file.
+    claim = view(
+        cluster.request("GET", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/peer"),
+        ResourceClaim,
+    )
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    grants = grants_in(copy / "device-plugins" / CHECKPOINT)
+    assert asyncio.run(written_by_ours(ours, pods, grants, claim, prepared_in(copy / CLAIMS))) == truth
+    agent.part.stop()
+    cluster.stop_kubelet()
+    lines_before = len(cluster.kubelet.log.read_text().splitlines())
+    shutil.copyfile(ours / "device-plugins" / CHECKPOINT, theirs / "device-plugins" / CHECKPOINT)
+    shutil.copyfile(ours / CLAIMS, theirs / CLAIMS)
+    cluster.start_kubelet()
+    wait_until(
+        lambda: sorted(answers(cluster)) == sorted(truth), "the pods to be listed", 30.0, (cluster.kubelet,)
+    )
+    assert answers(cluster) == truth
+    cluster.wait_node()
+    log = cluster.kubelet.log.read_text().splitlines()[lines_before:]
+    assert [line for line in log if any(words in line for words in COMPLAINTS)] == []
+
+    # It goes on with them: nothing was restarted, and what is held is not given again.
+    agent.part.start()
+    agent.wait_serves({GPU: 4})
+    assert {name: containers(cluster.wait_pod(name)) for name in PODS} == {
+        name: containers(document) for name, document in documents.items()
+    }
+    assert answers(cluster) == truth
+    cluster.kubectl("delete", "pod", "swap-claim", "--wait=true", timeout=60)
+    (left,) = truth["swap-claim/main"][0]
+    cluster.kubectl(
+        "apply",
+        "-f",
+        "-",
+        input=json.dumps(pod("swap-rest", "env; exec sleep 1000", hostNetwork=True, resources=gpus(1))),
+    )
+    cluster.wait_pod("swap-rest")
+    assert f"{VARIABLE}={left[1][0]}" in cluster.pod_log("swap-rest").splitlines()
+    wait_until(lambda: not claims_in(theirs / CLAIMS), "the claim of our file to be given back", 30.0)
+
+
+def test_a_wrong_checksum_would_be_complained_about(cluster: Cluster) -> None:
+    """So the silence above says something."""
+    path = cluster.dirs.kubelet / "device-plugins" / CHECKPOINT
+    cluster.stop_kubelet()
+    lines_before = len(cluster.kubelet.log.read_text().splitlines())
+    whole = path.read_text() if path.exists() else CheckpointWriter().encode((), {}).decode()
+    document = json.loads(whole)
+    path.write_text(json.dumps(document | {"Checksum": document["Checksum"] ^ 1}))
+    cluster.start_kubelet()
+    wait_until(
+        lambda: COMPLAINTS[0] in "".join(cluster.kubelet.log.read_text().splitlines()[lines_before:]),
+        "a complaint",
+        30.0,
+        (cluster.kubelet,),
+    )
+    cluster.stop_kubelet()
+    path.write_text(whole)
+    cluster.start_kubelet()
+    cluster.wait_node()
