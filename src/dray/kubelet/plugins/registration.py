@@ -12,6 +12,9 @@ from pathlib import Path
 from dray.api.names import is_extended_resource_name
 from dray.api.quoting import quote
 from dray.errors import ConflictError, Error, InvalidError, InvariantError, UnavailableError
+from dray.hardware.change.files import CONTAINER_FILE
+from dray.hardware.host_root import HostRoot
+from dray.hardware.selinux import SelinuxState, read_selinux
 from dray.kubelet.metrics import KubeletMetrics
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.handler import invalid_name
@@ -84,6 +87,7 @@ class Registration:
         async with serve(
             self.path, [DevicePluginRegistrationService(self)], directory_mode=DIRECTORY_MODE, limits=LIMITS
         ):
+            _label(self._directory)
             self._serving = True
             try:
                 yield
@@ -93,6 +97,16 @@ class Registration:
     def _socket(self, endpoint: str) -> Path:
         """Below the directory also where it begins with a slash."""
         return Path(os.path.normpath(f"{self._directory}/{endpoint}"))
+
+
+def _label(directory: Path) -> None:
+    """Plugins in containers may use the directory where SELinux is on. A failure is told; a policy may allow it all the same."""
+    if read_selinux(HostRoot(Path("/"))) is SelinuxState.ABSENT:
+        return
+    try:
+        os.setxattr(directory, "security.selinux", CONTAINER_FILE.encode() + b"\0")
+    except OSError as error:
+        _log.warning("cannot label the directory for containers", directory=str(directory), error=str(error))
 
 
 async def _check_alone(path: Path) -> None:
