@@ -31,7 +31,7 @@ def test_the_sample_device_plugin_keeps_all_rules(tools: Tools) -> None:
             (Path("/tmp") / name).unlink(missing_ok=True)
     assert broken(report) == {}
     skipped = [one.rule for one in report.results if one.outcome.verdict is Verdict.SKIPPED]
-    assert skipped == ["preferred", "pre-start"]
+    assert skipped == ["notify", "preferred", "pre-start"]
 
 
 @pytest.mark.parametrize("own_cluster", [False, True], ids=["played API server", "real API server"])
