@@ -8,19 +8,24 @@ from collections import Counter
 
 from dray.testing.check.rules import Report, Result, Verdict
 
-_WORDS = {Verdict.PASS: "pass", Verdict.FAIL: "FAIL", Verdict.SKIPPED: "skip"}
-_COLOURS = {Verdict.PASS: "\033[32m", Verdict.FAIL: "\033[31m", Verdict.SKIPPED: "\033[33m"}
+_WORDS = {Verdict.PASS: "pass", Verdict.WARN: "warn", Verdict.FAIL: "FAIL", Verdict.SKIPPED: "skip"}
+_COLOURS = {
+    Verdict.PASS: "\033[32m",
+    Verdict.WARN: "\033[35m",
+    Verdict.FAIL: "\033[31m",
+    Verdict.SKIPPED: "\033[33m",
+}
 _PLAIN = "\033[0m"
 _EVIDENCE_WIDTH = 90
 
 
 def as_table(report: Report, *, colour: bool = False) -> str:
-    """One line a rule, more where the evidence is long; below it why each broken rule matters, and the sum."""
+    """One line a rule, more where the evidence is long; below it why each rule matters that is not kept, and the sum."""
     width = max((len(one.rule) for one in report.results), default=4)
     lines = [f"{'RULE'.ljust(width)}  RESULT  EVIDENCE"]
     for one in report.results:
         lines += _rows(one, width, colour)
-    broken = [one for one in report.results if one.outcome.verdict is Verdict.FAIL]
+    broken = [one for one in report.results if one.outcome.verdict in (Verdict.FAIL, Verdict.WARN)]
     if broken:
         lines += ["", *(f"{one.rule}: {one.title}. {one.why}" for one in broken)]
     lines += ["", *(f"Note: {note}" for note in report.notes), _sum(report)]
@@ -38,8 +43,9 @@ def _rows(one: Result, width: int, colour: bool) -> list[str]:
 
 def _sum(report: Report) -> str:
     counts = Counter(one.outcome.verdict for one in report.results)
+    odd = f"{counts[Verdict.WARN]} with a warning, " if counts[Verdict.WARN] else ""
     return (
-        f"{report.subject}: {counts[Verdict.PASS]} passed, {counts[Verdict.FAIL]} failed, "
+        f"{report.subject}: {counts[Verdict.PASS]} passed, {odd}{counts[Verdict.FAIL]} failed, "
         f"{counts[Verdict.SKIPPED]} skipped"
     )
 

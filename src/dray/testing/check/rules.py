@@ -37,6 +37,8 @@ class Verdict(StrEnum):
     """What a rule found."""
 
     PASS = "pass"  # noqa: S105
+    WARN = "warn"
+    """A kubelet copes with it, and users notice."""
     FAIL = "fail"
     SKIPPED = "skipped"
 
@@ -54,6 +56,11 @@ def passed(evidence: str = "") -> Outcome:
     return Outcome(Verdict.PASS, evidence)
 
 
+def warned(evidence: str) -> Outcome:
+    """The rule is kept as far as a kubelet needs, and not as its users would wish."""
+    return Outcome(Verdict.WARN, evidence)
+
+
 def failed(evidence: str) -> Outcome:
     """The rule is broken."""
     return Outcome(Verdict.FAIL, evidence)
@@ -65,12 +72,15 @@ def skipped(reason: str) -> Outcome:
 
 
 def together(outcomes: Sequence[tuple[str, Outcome]]) -> Outcome:
-    """One outcome for several things that a program serves, by name: broken where one is, skipped where all are."""
+    """One outcome for several things that a program serves, by name: broken where one is, warned where one is, skipped where all are."""
     if len(outcomes) == 1:
         return outcomes[0][1]
     broken = [f"{name}: {one.evidence}" for name, one in outcomes if one.verdict is Verdict.FAIL]
     if broken:
         return failed("; ".join(broken))
+    odd = [f"{name}: {one.evidence}" for name, one in outcomes if one.verdict is Verdict.WARN]
+    if odd:
+        return warned("; ".join(odd))
     good = [(name, one) for name, one in outcomes if one.verdict is Verdict.PASS]
     if not good:
         return skipped(outcomes[0][1].evidence if outcomes else "nothing is registered")
@@ -175,7 +185,7 @@ async def _outcome(rule: Rule[S], subject: S) -> Outcome:
     if not rule.bare and (reason := await subject.wait_ready()):
         return skipped(reason)
     outcome = await _checked(rule, subject)
-    if outcome.verdict is Verdict.PASS and not rule.ends and (death := subject.death()):
+    if outcome.verdict in (Verdict.PASS, Verdict.WARN) and not rule.ends and (death := subject.death()):
         return failed(death)
     return outcome
 

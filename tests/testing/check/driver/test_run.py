@@ -10,7 +10,7 @@ from dray.errors import UnavailableError
 from dray.testing.check.driver.run import RULES, check_command, check_socket
 from dray.testing.check.rules import Pace, Report, Verdict
 from tests.campaign import LONG
-from tests.testing.check.bad_driver import FAULTS
+from tests.testing.check.bad_driver import FAULTS, ODD
 
 PACE = Pace(within=10 if not LONG else 5, first_list=1, settle=0.2)
 # None that has to be waited for; all of them in a campaign.
@@ -27,12 +27,18 @@ async def check(fault: str, at_once: asyncio.Semaphore) -> Report:
         return await check_command(command, pace=PACE, say=lambda text: None)
 
 
+def warned(report: Report) -> set[str]:
+    return {one.rule for one in report.results if one.outcome.verdict is Verdict.WARN}
+
+
 async def test_each_fault_breaks_its_own_rule_and_no_other() -> None:
-    faults = ["", *(FAULTS if LONG else FEW)]
+    faults = ["", *ODD, *(FAULTS if LONG else FEW)]
     at_once = asyncio.Semaphore(4)
     reports = await asyncio.gather(*(check(fault, at_once) for fault in faults))
     found = {fault: broken(report) for fault, report in zip(faults, reports, strict=True)}
     assert found == {fault: FAULTS.get(fault, set()) for fault in faults}
+    odd = {fault: warned(report) for fault, report in zip(faults, reports, strict=True)}
+    assert odd == {fault: ODD.get(fault, set()) for fault in faults}
     good = {one.rule: f"{one.outcome.verdict}: {one.outcome.evidence}" for one in reports[0].results}
     assert {one.outcome.verdict for one in reports[0].results} == {Verdict.PASS}, good
 

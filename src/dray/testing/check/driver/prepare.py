@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from dray.cdi.registry import read_registry
+from dray.errors import Error
 from dray.testing.check.driver.subject import (
     REQUEST,
     Allocated,
@@ -16,10 +17,12 @@ from dray.testing.check.driver.subject import (
     unknown_claim,
 )
 from dray.testing.check.plugin.allocate import is_qualified
-from dray.testing.check.rules import Outcome, Rule, failed, passed, skipped
+from dray.testing.check.rules import Outcome, Rule, failed, passed, skipped, warned
 from dray.wire.gen.dra_v1_pb2 import Claim, Device, NodePrepareResourceResponse
+from dray.wire.status import Code, status_of
 
 AT_ONCE = 4
+_NO_ANSWER = (Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNIMPLEMENTED, Code.UNAVAILABLE)
 _NO_DEVICE = skipped("no device is published, so no claim can be allocated")
 
 
@@ -61,11 +64,17 @@ def _device_faults(claim: Allocated, device: Device) -> list[str]:
 async def unknown(subject: DriverSubject, driver: Driver) -> list[str] | Outcome:
     """A claim that was deleted meanwhile, in a batch with others, must not take them with it."""
     claim = unknown_claim()
-    answered = await subject.prepare(driver, [claim])
+    try:
+        answered = await subject.prepare(driver, [claim])
+    except Error as error:
+        status = status_of(error)
+        if status is None or status.code in _NO_ANSWER:
+            raise
+        return warned(f"the call fails for all its claims: {error}")
     if faults := entry_faults([claim], answered):
         return faults
-    error = answered[claim.uid].error
-    return passed(error) if error else ["prepared a claim that does not exist"]
+    told = answered[claim.uid].error
+    return passed(told) if told else ["prepared a claim that does not exist"]
 
 
 async def allocated(subject: DriverSubject, driver: Driver) -> list[str] | Outcome:
