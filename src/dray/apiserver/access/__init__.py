@@ -1,0 +1,1 @@
+"""Who asks and what they may: tokens, roles, and the server's own certificates."""

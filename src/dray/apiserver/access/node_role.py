@@ -1,0 +1,187 @@
+"""What a node may: read what its pods use; write its own Node, Lease, slices, Events, its pods' status and its drivers' part of claims.
+
+As Kubernetes' node authorizer and NodeRestriction together, for the kinds that matter here. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dray.apiserver.access.identity import Identity
+from dray.apiserver.access.roles import Asked, Cluster, Document, denied
+
+LEASE_NAMESPACE = "kube-node-lease"
+PODS, NODES, EVENTS, LEASES = "pods", "nodes", "events", "leases.coordination.k8s.io"
+CSI_NODES = "csinodes.storage.k8s.io"
+SLICES, CLAIMS = "resourceslices.resource.k8s.io", "resourceclaims.resource.k8s.io"
+_FREE = (
+    "services",
+    "runtimeclasses.node.k8s.io",
+    "csidrivers.storage.k8s.io",
+    "deviceclasses.resource.k8s.io",
+)
+_UNRELATED = "no relationship found between this node and the object"
+_NOT_OWN = "a node may only do this to its own"
+_WRITES = ("create", "update", "patch", "delete")
+_EVENT_VERBS = ("create", "update", "patch")
+
+
+def check_request(identity: Identity, asked: Asked, cluster: Cluster) -> None:
+    """By name and selector; what only the object can tell is left for `check_change`."""
+    node = identity.node
+    if asked.verb in ("get", "list", "watch"):
+        if not _may_read(node, asked, cluster):
+            raise denied(identity, asked, _UNRELATED)
+    elif not _may_write(node, asked, cluster):
+        raise denied(identity, asked, _NOT_OWN)
+
+
+def _may_read(node: str, asked: Asked, cluster: Cluster) -> bool:
+    fields = asked.fields or {}
+    if asked.subresource and asked.door != f"{CLAIMS}/status":
+        return False
+    if asked.resource in _FREE:
+        return True
+    if asked.resource in (NODES, CSI_NODES):
+        return node in (asked.name, fields.get("metadata.name"))
+    if asked.resource == LEASES:
+        return asked.namespace == LEASE_NAMESPACE and asked.name == node
+    if asked.resource == PODS:
+        return fields.get("spec.nodeName") == node or _is_own_pod(node, asked, cluster)
+    if asked.resource == SLICES:
+        return fields.get("spec.nodeName") == node or _is_own_slice(node, asked, cluster)
+    name = asked.name or fields.get("metadata.name", "")
+    return bool(name) and (asked.resource, asked.namespace, name) in _used(cluster.pods_of(node))
+
+
+def _may_write(node: str, asked: Asked, cluster: Cluster) -> bool:
+    verb, door, fields = asked.verb, asked.door, asked.fields or {}
+    if door == EVENTS:
+        return verb in _EVENT_VERBS
+    if door in (NODES, f"{NODES}/status", CSI_NODES):
+        # The name of a new object is in its body.
+        return verb in ("create", "update", "patch") and asked.name in (node, *([""] * (verb == "create")))
+    if door == LEASES:
+        is_own = asked.name == node or (verb == "create" and not asked.name)
+        return verb in _WRITES and asked.namespace == LEASE_NAMESPACE and is_own
+    if door == SLICES:
+        if verb == "deletecollection":
+            return fields.get("spec.nodeName") == node
+        return verb in _WRITES
+    if door == PODS:
+        return verb == "delete" and _is_own_pod(node, asked, cluster)
+    if door in (f"{PODS}/status", f"{PODS}/eviction"):
+        return verb in ("create", "update", "patch") and _is_own_pod(node, asked, cluster)
+    if door == f"{CLAIMS}/status":
+        is_used = (CLAIMS, asked.namespace, asked.name) in _used(cluster.pods_of(node))
+        return verb in ("update", "patch") and is_used
+    return False
+
+
+def _is_own_pod(node: str, asked: Asked, cluster: Cluster) -> bool:
+    found = cluster.get(PODS, asked.namespace, asked.name) if asked.name else None
+    return found is not None and _spec(found).get("nodeName") == node
+
+
+def _is_own_slice(node: str, asked: Asked, cluster: Cluster) -> bool:
+    found = cluster.get(SLICES, "", asked.name) if asked.name else None
+    return found is not None and _spec(found).get("nodeName") == node
+
+
+def check_change(
+    identity: Identity, asked: Asked, old: Document | None, new: Document | None, cluster: Cluster
+) -> None:
+    """See `authorize.check_change`."""
+    if why := _fault(identity.node, asked.resource, old, new, cluster):
+        raise denied(identity, asked, why)
+
+
+def _fault(node: str, resource: str, old: Document | None, new: Document | None, cluster: Cluster) -> str:
+    both = [one for one in (old, new) if one is not None]
+    if resource in (NODES, CSI_NODES, LEASES):
+        return "" if all(_meta(one).get("name") == node for one in both) else _NOT_OWN
+    if resource == SLICES:
+        is_own = all(_spec(one).get("nodeName") == node for one in both)
+        return "" if is_own else f"its spec.nodeName must be {node!r}, before and after"
+    if resource == PODS:
+        return "" if all(_spec(one).get("nodeName") == node for one in both) else _NOT_OWN
+    if resource == CLAIMS:
+        return _claim_fault(old or {}, new or {}, cluster.drivers_of(node))
+    return ""
+
+
+def _claim_fault(old: Document, new: Document, drivers: Iterable[str]) -> str:
+    """What is changed beyond the entries of this node's drivers."""
+    before, after = _object(old, "status"), _object(new, "status")
+    for field in sorted({*before, *after} - {"devices"}):
+        if before.get(field) != after.get(field):
+            return f"a node may not change status.{field}"
+    own = frozenset(drivers)
+    kept = [_devices(one, own) for one in (before, after)]
+    return "" if kept[0] == kept[1] else "a node may change entries of status.devices of its own drivers only"
+
+
+def _devices(status: Mapping[str, Any], own: frozenset[str]) -> list[Any]:
+    found = status.get("devices") or ()
+    return [one for one in found if not (isinstance(one, Mapping) and one.get("driver") in own)]
+
+
+def _used(pods: Iterable[Document]) -> set[tuple[str, str, str]]:
+    """What these pods use, as (resource, namespace, name)."""
+    return {
+        (resource, str(_meta(pod).get("namespace", "")), name)
+        for pod in pods
+        for resource, name in (*_claims_of(pod), *_volumes_of(pod), *_variables_of(pod))
+        if name
+    }
+
+
+def _claims_of(pod: Document) -> Iterator[tuple[str, str]]:
+    status = _object(pod, "status")
+    for one in (*_list(_spec(pod), "resourceClaims"), *_list(status, "resourceClaimStatuses")):
+        yield CLAIMS, str(one.get("resourceClaimName") or "")
+    yield CLAIMS, str(_object(status, "extendedResourceClaimStatus").get("resourceClaimName") or "")
+
+
+def _volumes_of(pod: Document) -> Iterator[tuple[str, str]]:
+    volumes = list(_list(_spec(pod), "volumes"))
+    volumes += [source for one in volumes for source in _list(_object(one, "projected"), "sources")]
+    for one in volumes:
+        yield "configmaps", str(_object(one, "configMap").get("name") or "")
+        secret = _object(one, "secret")
+        yield "secrets", str(secret.get("secretName") or secret.get("name") or "")
+        yield "persistentvolumeclaims", str(_object(one, "persistentVolumeClaim").get("claimName") or "")
+    yield "serviceaccounts", str(_spec(pod).get("serviceAccountName") or "")
+    for one in _list(_spec(pod), "imagePullSecrets"):
+        yield "secrets", str(one.get("name") or "")
+
+
+def _variables_of(pod: Document) -> Iterator[tuple[str, str]]:
+    spec = _spec(pod)
+    for container in (*_list(spec, "initContainers"), *_list(spec, "containers")):
+        sources = [_object(one, "valueFrom") for one in _list(container, "env")]
+        for one in sources:
+            yield "configmaps", str(_object(one, "configMapKeyRef").get("name") or "")
+            yield "secrets", str(_object(one, "secretKeyRef").get("name") or "")
+        for one in _list(container, "envFrom"):
+            yield "configmaps", str(_object(one, "configMapRef").get("name") or "")
+            yield "secrets", str(_object(one, "secretRef").get("name") or "")
+
+
+def _meta(document: Document) -> Mapping[str, Any]:
+    return _object(document, "metadata")
+
+
+def _spec(document: Document) -> Mapping[str, Any]:
+    return _object(document, "spec")
+
+
+def _object(parent: Document, field: str) -> Mapping[str, Any]:
+    found = parent.get(field)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _list(parent: Document, field: str) -> Iterator[Mapping[str, Any]]:
+    found = parent.get(field)
+    yield from (one for one in found if isinstance(one, Mapping)) if isinstance(found, list) else ()

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from dray.apiserver.access.authorize import check_change, check_request
+from dray.apiserver.access.identity import ANONYMOUS, Identity, admin, node, reader
+from dray.apiserver.access.roles import Asked, check_path
+from dray.errors import DeniedError
+
+CLAIMS = "resourceclaims.resource.k8s.io"
+SLICES = "resourceslices.resource.k8s.io"
+LEASES = "leases.coordination.k8s.io"
+OWN = {"spec.nodeName": "n1"}
+N1 = node("n1")
+
+
+def pod(name: str, where: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "ns"}, "spec": {"nodeName": where, **spec}}
+
+
+MINE = pod(
+    "mine",
+    "n1",
+    resourceClaims=[{"name": "a", "resourceClaimName": "used"}, {"name": "b"}],
+    volumes=[
+        {"configMap": {"name": "volume-map"}},
+        {"secret": {"secretName": "volume-secret"}},
+        {
+            "projected": {
+                "sources": [{"configMap": {"name": "part-map"}}, {"secret": {"name": "part-secret"}}]
+            }
+        },
+        {"persistentVolumeClaim": {"claimName": "disk"}},
+    ],
+    serviceAccountName="account",
+    imagePullSecrets=[{"name": "pull"}],
+    initContainers=[{"env": [{"valueFrom": {"configMapKeyRef": {"name": "env-map"}}}]}],
+    containers=[{"envFrom": [{"secretRef": {"name": "env-secret"}}, {"configMapRef": {"name": "all-map"}}]}],
+) | {
+    "status": {
+        "resourceClaimStatuses": [{"name": "b", "resourceClaimName": "made"}],
+        "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
+    }
+}
+THEIRS = pod("theirs", "n2", volumes=[{"secret": {"secretName": "other-secret"}}])
+
+
+class Cluster:
+    """One pod on each of two nodes."""
+
+    def pods_of(self, name: str) -> Iterable[Mapping[str, Any]]:
+        return [one for one in (MINE, THEIRS) if one["spec"]["nodeName"] == name]
+
+    def drivers_of(self, name: str) -> Collection[str]:
+        return {"n1": ("gpu.example.com",)}.get(name, ())
+
+    def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        pods = {("pods", "ns", "mine"): MINE, ("pods", "ns", "theirs"): THEIRS}
+        slices = {(SLICES, "", f"s-{one}"): {"spec": {"nodeName": one}} for one in ("n1", "n2")}
+        return {**pods, **slices}.get((resource, namespace, name))
+
+
+def may(identity: Identity, asked: Asked) -> bool:
+    try:
+        check_request(identity, asked, Cluster())
+    except DeniedError as error:
+        assert error.authenticated and error.who == identity.name
+        return False
+    return True
+
+
+def may_change(asked: Asked, old: Any, new: Any, who: Identity = N1) -> bool:
+    try:
+        check_change(who, asked, old, new, Cluster())
+    except DeniedError:
+        return False
+    return True
+
+
+def test_admins_and_readers() -> None:
+    for verb in ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"):
+        assert may(admin(), Asked(verb, "secrets", "ns", "x"))
+        assert may(reader(), Asked(verb, "secrets", "ns", "x")) == (verb in ("get", "list", "watch"))
+        assert not may(ANONYMOUS, Asked(verb, "pods", "ns", "x"))
+        assert not may(Identity("somebody"), Asked(verb, "pods", "ns", "x"))
+    assert may_change(Asked("update", "nodes", name="n2"), {}, {}, admin())
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        (CLAIMS, "used"),
+        (CLAIMS, "made"),
+        (CLAIMS, "extended"),
+        ("configmaps", "volume-map"),
+        ("configmaps", "part-map"),
+        ("configmaps", "env-map"),
+        ("configmaps", "all-map"),
+        ("secrets", "volume-secret"),
+        ("secrets", "part-secret"),
+        ("secrets", "env-secret"),
+        ("secrets", "pull"),
+        ("persistentvolumeclaims", "disk"),
+        ("serviceaccounts", "account"),
+    ],
+)
+def test_a_node_reads_what_its_pods_use(resource: str, name: str) -> None:
+    assert may(node("n1"), Asked("get", resource, "ns", name))
+    assert may(node("n1"), Asked("watch", resource, "ns", fields={"metadata.name": name}))
+    assert not may(node("n2"), Asked("get", resource, "ns", name))
+    assert not may(node("n1"), Asked("get", resource, "other", name))
+    assert not may(node("n1"), Asked("list", resource, "ns"))
+    assert not may(node("n1"), Asked("update", resource, "ns", name))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Asked("list", "pods", fields=OWN),
+        Asked("watch", "pods", fields=OWN),
+        Asked("get", "pods", "ns", "mine"),
+        Asked("get", "nodes", name="n1"),
+        Asked("watch", "nodes", fields={"metadata.name": "n1"}),
+        Asked("create", "nodes"),
+        Asked("patch", "nodes", name="n1", subresource="status"),
+        Asked("get", LEASES, "kube-node-lease", "n1"),
+        Asked("create", LEASES, "kube-node-lease"),
+        Asked("update", LEASES, "kube-node-lease", "n1"),
+        Asked("create", "events", "ns"),
+        Asked("patch", "events", "ns", "e"),
+        Asked("list", SLICES, fields=OWN),
+        Asked("get", SLICES, name="s-n1"),
+        Asked("create", SLICES),
+        Asked("delete", SLICES, name="s-n1"),
+        Asked("deletecollection", SLICES, fields=OWN),
+        Asked("patch", "pods", "ns", "mine", "status"),
+        Asked("delete", "pods", "ns", "mine"),
+        Asked("create", "pods", "ns", "mine", "eviction"),
+        Asked("patch", CLAIMS, "ns", "used", "status"),
+        Asked("list", "services"),
+    ],
+    ids=lambda asked: f"{asked.verb} {asked.door} {asked.name}",
+)
+def test_a_node_may(asked: Asked) -> None:
+    assert may(node("n1"), asked)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Asked("list", "pods"),
+        Asked("list", "pods", fields={"spec.nodeName": "n2"}),
+        Asked("get", "pods", "ns", "theirs"),
+        Asked("get", "pods", "ns", "none"),
+        Asked("get", "pods", "ns", "mine", "log"),
+        Asked("create", "pods", "ns"),
+        Asked("update", "pods", "ns", "mine"),
+        Asked("create", "pods", "ns", "mine", "binding"),
+        Asked("patch", "pods", "ns", "theirs", "status"),
+        Asked("delete", "pods", "ns", "theirs"),
+        Asked("get", "nodes", name="n2"),
+        Asked("list", "nodes"),
+        Asked("update", "nodes", name="n2"),
+        Asked("delete", "nodes", name="n1"),
+        Asked("update", LEASES, "kube-node-lease", "n2"),
+        Asked("update", LEASES, "ns", "n1"),
+        Asked("delete", "events", "ns", "e"),
+        Asked("list", SLICES),
+        Asked("get", SLICES, name="s-n2"),
+        Asked("deletecollection", SLICES),
+        Asked("update", CLAIMS, "ns", "used"),
+        Asked("patch", CLAIMS, "ns", "other", "status"),
+        Asked("create", "namespaces"),
+        Asked("update", "deviceclasses.resource.k8s.io", name="c"),
+    ],
+    ids=lambda asked: f"{asked.verb} {asked.door} {asked.name}",
+)
+def test_a_node_may_not(asked: Asked) -> None:
+    assert not may(node("n1"), asked)
+
+
+def test_objects_decide_what_names_cannot() -> None:
+    own, other = {"spec": {"nodeName": "n1"}}, {"spec": {"nodeName": "n2"}}
+    asked = Asked("update", SLICES, name="s")
+    assert may_change(asked, None, own) and may_change(asked, own, own) and may_change(asked, own, None)
+    for old, new in ((None, other), (own, other), (other, own), (other, None), (None, {"spec": {}})):
+        assert not may_change(asked, old, new)
+    named = {one: {"metadata": {"name": one}} for one in ("n1", "n2")}
+    for resource in ("nodes", LEASES):
+        assert may_change(Asked("create", resource), None, named["n1"])
+        assert not may_change(Asked("create", resource), None, named["n2"])
+    assert may_change(Asked("patch", "pods", "ns", "mine", "status"), MINE, MINE)
+    assert not may_change(Asked("patch", "pods", "ns", "mine", "status"), MINE, THEIRS)
+
+
+def test_a_node_writes_only_its_drivers_part_of_a_claim() -> None:
+    asked = Asked("patch", CLAIMS, "ns", "used", "status")
+    mine, foreign = ({"driver": f"{one}.example.com", "device": "d"} for one in ("gpu", "nic"))
+    allocated = {"allocation": {"devices": {}}, "reservedFor": [{"uid": "u"}]}
+
+    def claim(*devices: Any, **more: Any) -> dict[str, Any]:
+        return {"status": {**allocated, "devices": [*devices], **more}}
+
+    assert may_change(asked, {"status": allocated}, claim(mine))
+    assert may_change(asked, claim(mine, foreign), claim(foreign, {**mine, "data": {}}))
+    assert may_change(asked, claim(mine, foreign), claim(foreign))
+    assert not may_change(asked, claim(), claim(foreign))
+    assert not may_change(asked, claim(foreign), claim())
+    assert not may_change(asked, claim(), claim(allocation=None))
+    assert not may_change(asked, claim(), claim(reservedFor=[]))
+    assert not may_change(asked, claim(), claim("nonsense"))
+    assert not may_change(asked, claim(), claim(mine), node("n2"))
+
+
+def test_paths() -> None:
+    for path in ("/healthz", "/readyz/store", "/version"):
+        check_path(ANONYMOUS, path)
+    for path in ("/api", "/apis/resource.k8s.io/v1", "/openapi/v3"):
+        check_path(node("n1"), path)
+        with pytest.raises(DeniedError, match="cannot get path"):
+            check_path(ANONYMOUS, path)
+    check_path(reader(), "/metrics")
+    for path in ("/metrics", "/healthzz", "/apix"):
+        with pytest.raises(DeniedError):
+            check_path(node("n1"), path)
+
+
+def test_a_refusal_reads_as_an_api_servers() -> None:
+    with pytest.raises(DeniedError) as caught:
+        check_request(Identity("eve"), Asked("update", CLAIMS, "ns", "c", "status"), Cluster())
+    assert str(caught.value) == (
+        'resourceclaims.resource.k8s.io "c" is forbidden: User "eve" cannot update resource '
+        '"resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
+    )

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from dray.apiserver.access.identity import admin, node, reader
+from dray.apiserver.access.tokens import Tokens
+from dray.errors import DeniedError, HardwareError, InvalidError
+
+
+def test_a_token_is_its_users_also_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "tokens.json"
+    tokens = Tokens(path)
+    first, second = tokens.issue(admin()), tokens.issue(node("n1"))
+    assert first != second
+    for found in (tokens, Tokens(path)):
+        assert found.identity(f"Bearer {first}") == admin()
+        assert found.identity(f"bearer  {second} ") == node("n1")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert first not in path.read_text() and second not in path.read_text()
+
+
+def test_several_tokens_of_one_user_and_their_end(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens.json")
+    old, new, other = tokens.issue(reader()), tokens.issue(reader()), tokens.issue(admin())
+    assert tokens.identity(f"Bearer {old}") == tokens.identity(f"Bearer {new}") == reader()
+    assert tokens.revoke("reader") == 2 and tokens.revoke("reader") == 0
+    for token in (old, new):
+        with pytest.raises(DeniedError, match="not known"):
+            Tokens(tmp_path / "tokens.json").identity(f"Bearer {token}")
+    assert tokens.identity(f"Bearer {other}") == admin()
+
+
+@pytest.mark.parametrize("header", ["Basic YTpi", "Bearer", "Bearer ", "Bearer x", "Bearer \udcff", "x"])
+def test_a_header_that_is_no_token_of_ours_is_a_401(tmp_path: Path, header: str) -> None:
+    tokens = Tokens(tmp_path / "tokens.json")
+    tokens.issue(admin())
+    with pytest.raises(DeniedError) as caught:
+        tokens.identity(header)
+    assert not caught.value.authenticated
+
+
+def test_without_a_header_nobody_is_known(tmp_path: Path) -> None:
+    assert Tokens(tmp_path / "tokens.json").identity("") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"tokens": [{"user": "a"}]}', '{"others": []}', "[]"])
+def test_a_damaged_file_is_told_and_not_replaced(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "tokens.json"
+    path.write_text(text)
+    with pytest.raises(HardwareError, match="not a file of tokens"):
+        Tokens(path)
+    assert path.read_text() == text
+
+
+def test_a_token_that_could_not_be_kept_is_not_given(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "directory")
+    (tmp_path / "directory").mkdir()
+    with pytest.raises(InvalidError, match="it is a directory"):
+        tokens.issue(admin())
+    assert tokens.revoke("admin") == 0
