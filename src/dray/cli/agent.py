@@ -93,14 +93,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def parse_address(text: str) -> tuple[str, int] | None:
+def parse_address(text: str, flag: str = "--metrics-address") -> tuple[str, int] | None:
     """`host:port` or `[v6]:port` to bind to; None for `none`. InvalidError where it is neither."""
     if text == "none":
         return None
     host, separator, port = text.rpartition(":")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InvalidError(
-            f"--metrics-address {text!r} must be HOST:PORT, like {METRICS_ADDRESS}, or none",
-            field="--metrics-address",
+            f"{flag} {text!r} must be HOST:PORT, like {METRICS_ADDRESS}, or none",
+            field=flag,
         )
     return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)

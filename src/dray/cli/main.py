@@ -17,6 +17,7 @@ COMMANDS = {
     "up": "Start Dray on this machine",
     "kubelet": "Give devices to the pods of this machine and run their containers",
     "agent": "The node agent: offers this machine's devices to its kubelet",
+    "apiserver": "The Kubernetes API for this machine: objects, watches, kubectl",
     "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
     "cdi": "Check CDI spec files, and put CDI devices into a container's OCI spec",
     "cel": "Try a device selector: errors, cost, and which devices it matches",
@@ -49,10 +50,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+class _Help(argparse.HelpFormatter):
+    """Leaves room for the longest command: argparse forgets that commands are indented."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = max(map(len, COMMANDS)) + 4
+
+
 def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these words: all commands by name, arguments only of the one that is called."""
     parser = argparse.ArgumentParser(
         prog="dray",
+        formatter_class=_Help,
         description="Finds the devices of a machine, tells Kubernetes about them, and hands them to containers.",
         epilog="`dray COMMAND --help` tells more. Exit codes: 0 done, 1 refused or failed, 2 bad input, 3 a peer is away.",
     )

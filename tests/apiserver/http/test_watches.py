@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from dray.apiserver.http.options import list_options
 from dray.apiserver.http.paths import Place, parse_path
-from dray.apiserver.http.watches import Lines, follow, gone
+from dray.apiserver.http.watches import Lines, gone, watching
 from dray.apiserver.served import standard
 from dray.apiserver.store.contract import Expired, Key, RevisionTooLargeError, Store
 from dray.apiserver.store.sqlite import StoreConfig, open_store
@@ -44,7 +43,7 @@ def watch(store: Store, tables: bool = False, /, **query: str) -> Any:
     where = parse_path("/api/v1/configmaps", SERVING)
     assert isinstance(where, Place)
     options = list_options({"watch": "1", **query}, where.served)
-    return aclosing(follow(store, where, options, Lines(where, options, (lambda: NOW) if tables else None)))
+    return watching(store, where, options, Lines(where, options, (lambda: NOW) if tables else None))
 
 
 async def take(lines: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:

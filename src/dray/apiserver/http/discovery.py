@@ -9,6 +9,7 @@ from dray.apiserver.http.paths import Group
 from dray.apiserver.served import Served, Serving
 
 Document = dict[str, Any]
+JSON = "application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _DOORS: Mapping[str, tuple[str, ...]] = {

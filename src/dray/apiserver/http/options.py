@@ -13,6 +13,7 @@ import msgspec
 from dray.api.selectors.fields import FieldMatcher, parse_field_selector
 from dray.api.selectors.label_syntax import parse_label_selector
 from dray.api.selectors.labels import EVERYTHING, LabelMatcher
+from dray.apiserver.http.failures import RequestError
 from dray.apiserver.served import Served
 from dray.errors import InvalidError
 
@@ -80,27 +81,33 @@ class ListOptions:
 
 
 def list_options(query: Mapping[str, str], served: Served) -> ListOptions:
-    """InvalidError names the parameter, as an API server does."""
+    """What cannot be read is a bad request (400), what makes no sense together is invalid (422); both name the parameter."""
+    match = query.get("resourceVersionMatch", "")
+    try:
+        found = _read(query, served, match)
+    except InvalidError as error:
+        raise RequestError(400, str(error), error.field) from error
+    _check(found, match, has_initial="sendInitialEvents" in query)
+    return found
+
+
+def _read(query: Mapping[str, str], served: Served, match: str) -> ListOptions:
     fields = parse_field_selector(query.get("fieldSelector", ""))
     served.check_fields(fields)
     token = _token(query.get("continue", ""))
-    match = query.get("resourceVersionMatch", "")
     revision = _number(query, "resourceVersion")
-    is_watch, wants_initial = _flag(query, "watch"), query.get("sendInitialEvents")
-    found = ListOptions(
+    return ListOptions(
         select=Select(parse_label_selector(query.get("labelSelector", "")), fields),
         limit=_number(query, "limit") or 0,
         token=token,
         revision=revision,
         is_exact=match == "Exact",
-        is_watch=is_watch,
+        is_watch=_flag(query, "watch"),
         wants_bookmarks=_flag(query, "allowWatchBookmarks"),
-        wants_initial=wants_initial is not None and _flag(query, "sendInitialEvents"),
+        wants_initial=_flag(query, "sendInitialEvents"),
         timeout=_timeout(query),
         include=query.get("includeObject", ""),
     )
-    _check(found, match, has_initial=wants_initial is not None)
-    return found
 
 
 def _check(found: ListOptions, match: str, *, has_initial: bool) -> None:

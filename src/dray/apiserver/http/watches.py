@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -105,10 +105,13 @@ def gone(error: Expired) -> bytes:
     return b'{"type":"ERROR","object":' + msgspec.json.encode(document) + b"}\n"
 
 
-async def follow(store: Store, place: Place, options: ListOptions, lines: Lines) -> AsyncIterator[bytes]:
-    """The lines, until the store stops. Expired and RevisionTooLargeError come before the first; later ones are a line.
+@asynccontextmanager
+async def watching(
+    store: Store, place: Place, options: ListOptions, lines: Lines
+) -> AsyncIterator[AsyncIterator[bytes]]:
+    """Entered: the watch has begun, and Expired or RevisionTooLargeError was raised where it cannot. Gives its lines.
 
-    Without a revision, with 0, and where the client asks for it, all objects come first.
+    Without a revision, with 0, and where the client asks for it, all objects come first. They end when the store stops.
     """
     since = options.revision or 0
     if since > store.revision:
@@ -117,21 +120,29 @@ async def follow(store: Store, place: Place, options: ListOptions, lines: Lines)
     if not since or options.wants_initial:
         found = find(store, place, ListOptions(select=options.select))
         first, since = found.items, found.revision
-    async with AsyncExitStack() as stack:
-        changes = await stack.enter_async_context(
-            store.watch(str(place.served.resource), place.namespace, since)
-        )
-        for one in first:
-            yield lines.added(one)
+    async with store.watch(str(place.served.resource), place.namespace, since) as changes:
+        beginning = [lines.added(one) for one in first]
         if options.wants_initial and options.wants_bookmarks:
-            yield lines.bookmark(since, ends_initial=True)
-        try:
-            async for change in changes:
-                if isinstance(change, Bookmark):
-                    line = lines.bookmark(change.revision) if options.wants_bookmarks else None
-                else:
-                    line = lines.change(change)
-                if line is not None:
-                    yield line
-        except Expired as error:
-            yield gone(error)
+            beginning.append(lines.bookmark(since, ends_initial=True))
+        async with aclosing(_told(beginning, changes, options, lines)) as told:
+            yield told
+
+
+async def _told(
+    beginning: list[bytes],
+    changes: AsyncIterator[Change | Bookmark],
+    options: ListOptions,
+    lines: Lines,
+) -> AsyncGenerator[bytes, None]:
+    for line in beginning:
+        yield line
+    try:
+        async for change in changes:
+            if isinstance(change, Bookmark):
+                told = lines.bookmark(change.revision) if options.wants_bookmarks else None
+            else:
+                told = lines.change(change)
+            if told is not None:
+                yield told
+    except Expired as error:
+        yield gone(error)

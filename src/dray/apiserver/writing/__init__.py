@@ -1,0 +1,18 @@
+"""What a write does to the store: sync decisions over a `Transaction`, one file for each verb.
+
+`create`, `update`, `delete`, `collection`, `binding`, `eviction` are the doors; each takes a `Write` (what is asked, of
+which kind, when) and returns `Written`. They raise errors with the API server's texts and leave the transaction as it
+was where they do. `indexes` names the store's indexes that they need.
+"""
+
+from __future__ import annotations
+
+from dray.apiserver.served import Serving
+from dray.apiserver.store.contract import Index
+from dray.apiserver.writing.allocations import DEVICES
+from dray.apiserver.writing.dependents import owner_indexes
+
+
+def indexes(serving: Serving) -> tuple[Index, ...]:
+    """What a store must be opened with for these writes to work."""
+    return (DEVICES, *owner_indexes(serving))

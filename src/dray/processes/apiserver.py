@@ -1,0 +1,133 @@
+"""`dray apiserver`: the embedded API server alone. store → rules of writes → HTTP over TLS; beside it the upkeep."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dray.allocation.selector import check_selector
+from dray.api.codec import dump_yaml
+from dray.apiserver.access.certificates import Serving, serving_certificate
+from dray.apiserver.access.identity import admin
+from dray.apiserver.access.tokens import Tokens
+from dray.apiserver.http.handler import Handler
+from dray.apiserver.http.server import Address, serve
+from dray.apiserver.http.writes import INDEXES
+from dray.apiserver.store.sqlite import open_store
+from dray.apiserver.upkeep import Upkeep
+from dray.apiserver.writing import indexes
+from dray.apiserver.writing.emptying import create_namespaces
+from dray.apiserver.writing.request import Rules
+from dray.client.kubeconfig import find_access
+from dray.errors import DeniedError, Error
+from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.logs import get_log
+from dray.runtime.tasks import running
+
+_log = get_log("apiserver")
+
+KUBECONFIG = "admin.kubeconfig"
+_ALWAYS = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiServerOptions:
+    """What the command line says."""
+
+    data_dir: Path
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """A server that answers."""
+
+    url: str
+    kubeconfig: Path
+
+
+async def run_apiserver(options: ApiServerOptions) -> None:
+    """Until cancelled."""
+    async with api_server(options) as found:
+        _log.info("ready", url=found.url, kubeconfig=str(found.kubeconfig))
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> AsyncIterator[Listening]:
+    """Entered: it answers. Everything it must know after a restart, tokens and certificates too, is in the data directory."""
+    clock = clock or SystemClock()
+    rules = Rules(check_selector=check_selector)
+    directory, host = options.data_dir, options.address.host
+    try:
+        make_directory(directory)
+    except OSError as error:
+        raise from_os_error(error, "make the directory", str(directory)) from error
+    tokens = Tokens(directory / "tokens.json")
+    certificates = serving_certificate(directory / "pki", _names(host), clock.now())
+    kept = (*INDEXES, *indexes(rules.serving))
+    async with open_store(directory / "store.db", indexes=kept, clock=clock) as store:
+        await store.write(lambda transaction: create_namespaces(transaction, rules, clock.now()))
+        handler = Handler(store, rules, tokens, clock)
+        async with (
+            running(Upkeep(store, rules, clock).run(), name="upkeep"),
+            serve(handler, options.address, certificates) as port,
+        ):
+            url = _url(host, port)
+            yield Listening(url, _write_kubeconfig(directory / KUBECONFIG, url, tokens, certificates))
+
+
+def _names(host: str) -> tuple[str, ...]:
+    """What clients may call it: loopback always, and the address it was told, unless that is all of them."""
+    return (*_ALWAYS, host) if host and not _is_any(host) else _ALWAYS
+
+
+def _url(host: str, port: int) -> str:
+    shown = "127.0.0.1" if _is_any(host) else host
+    return f"https://[{shown}]:{port}" if ":" in shown else f"https://{shown}:{port}"
+
+
+def _is_any(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host
+
+
+def _write_kubeconfig(path: Path, url: str, tokens: Tokens, certificates: Serving) -> Path:
+    """For the admin of this machine. The token in the file is kept while it is good, so copies of it stay good too."""
+    token = _token_in(path, tokens) or tokens.issue(admin())
+    authority = base64.b64encode(certificates.ca.read_bytes()).decode()
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "dray", "cluster": {"server": url, "certificate-authority-data": authority}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "dray", "context": {"cluster": "dray", "user": "admin"}}],
+        "current-context": "dray",
+    }
+    try:
+        with open_directory(path.parent) as directory:
+            replace_file(directory, path.name, dump_yaml(document).encode(), mode=0o600)
+    except OSError as error:
+        raise from_os_error(error, "write", str(path)) from error
+    return path
+
+
+def _token_in(path: Path, tokens: Tokens) -> str:
+    """The token of a file that an earlier run wrote, or nothing where it is no good any more."""
+    try:
+        token = find_access(path).user.token
+        return token if token and tokens.identity(f"Bearer {token}") == admin() else ""
+    except DeniedError:
+        return ""
+    except Error as error:
+        _log.info("a new kubeconfig is written", path=str(path), why=str(error))
+        return ""

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dray.api.kinds import CONFIG_MAPS, DEVICE_CLASSES, NAMESPACES
+from dray.apiserver.http.server import Address
+from dray.client.client import Client
+from dray.client.kubeconfig import find_access
+from dray.errors import ConflictError, InvalidError, UnavailableError
+from dray.processes.apiserver import ApiServerOptions, api_server
+
+
+@asynccontextmanager
+async def started(directory: Path, port: int = 0) -> AsyncIterator[Client]:
+    async with (
+        api_server(ApiServerOptions(directory, Address(port=port))) as found,
+        Client(find_access(found.kubeconfig)) as client,
+    ):
+        yield client
+
+
+async def test_it_serves_and_remembers(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with started(data) as client:
+        await client.create(
+            CONFIG_MAPS, {"metadata": {"name": "c", "namespace": "default"}, "data": {"a": "b"}}
+        )
+        first = client.access.user.token
+    assert stat.S_IMODE((data / "admin.kubeconfig").stat().st_mode) == 0o600
+    async with started(data) as client:
+        assert (await client.get(CONFIG_MAPS, "c", namespace="default")).data == {"a": "b"}
+        assert client.access.user.token == first
+
+
+async def test_a_kubeconfig_that_was_spoilt_is_written_anew(tmp_path: Path) -> None:
+    async with started(tmp_path):
+        pass
+    for text in ("", "nonsense: [", "current-context: none\n"):
+        (tmp_path / "admin.kubeconfig").write_text(text)
+        async with started(tmp_path) as client:
+            assert (await client.list(NAMESPACES)).items
+
+
+async def test_selectors_are_checked_when_they_are_stored(tmp_path: Path) -> None:
+    async with started(tmp_path) as client:
+        bad = {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": "device.nothing"}}]}}
+        with pytest.raises(InvalidError, match=r"spec\.selectors\[0\]\.cel\.expression.*undefined field"):
+            await client.create(DEVICE_CLASSES, bad)
+
+
+async def test_a_second_one_is_refused(tmp_path: Path) -> None:
+    async with started(tmp_path / "a") as client:
+        with pytest.raises(ConflictError, match="is locked by"):
+            async with started(tmp_path / "a"):
+                pass
+        port = int(client.access.server.rpartition(":")[2])
+        with pytest.raises(UnavailableError, match="cannot listen on"):
+            async with started(tmp_path / "b", port):
+                pass
+
+
+async def test_a_namespace_is_emptied(tmp_path: Path) -> None:
+    async with started(tmp_path) as client:
+        await client.create(NAMESPACES, {"metadata": {"name": "n"}})
+        await client.create(CONFIG_MAPS, {"metadata": {"name": "c", "namespace": "n"}})
+        await client.delete(NAMESPACES, "n")
+        async with asyncio.timeout(5):
+            while any(one.metadata.name == "n" for one in (await client.list(NAMESPACES)).items):
+                await asyncio.sleep(0.01)
+
+
+async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
+    """The command itself, killed while writers wait for answers."""
+    answered: list[str] = []
+    for turn in range(3):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dray", "apiserver", f"--data-dir={tmp_path}", "--listen=127.0.0.1:0",
+            stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stderr is not None
+        async with asyncio.timeout(20):
+            while b"msg=ready" not in await process.stderr.readline():
+                pass
+        async with Client(find_access(tmp_path / "admin.kubeconfig")) as client:
+            found = {one.metadata.name for one in (await client.list(CONFIG_MAPS)).items}
+            assert found >= set(answered)
+            writers = [
+                asyncio.ensure_future(_write(client, f"t{turn}-{number}", answered)) for number in range(4)
+            ]
+            before = len(answered)
+            async with asyncio.timeout(20):
+                while len(answered) < before + 20:
+                    await asyncio.sleep(0.001)
+            os.kill(process.pid, signal.SIGKILL)
+            await asyncio.gather(*writers)
+        await process.communicate()
+    async with started(tmp_path) as client:
+        found = {one.metadata.name for one in (await client.list(CONFIG_MAPS)).items}
+        assert found >= set(answered) and len(answered) >= 60
+
+
+async def _write(client: Client, prefix: str, answered: list[str]) -> None:
+    for number in range(10_000):
+        name = f"{prefix}-{number}"
+        try:
+            await client.create(CONFIG_MAPS, {"metadata": {"name": name, "namespace": "default"}})
+        except UnavailableError:
+            return
+        answered.append(name)
