@@ -64,3 +64,11 @@ def test_the_devices_of_a_slice_are_replaced() -> None:
     current = {"spec": {"devices": [{"name": "a"}, {"name": "b"}]}}
     patch = {"spec": {"devices": [{"name": "c"}]}}
     assert strategic_patched(current, patch, kind) == patch
+
+
+def test_the_selector_of_a_disruption_budget_is_replaced() -> None:
+    kind = shape("policy/v1/PodDisruptionBudget")
+    current = {"spec": {"selector": {"matchLabels": {"a": "1"}}, "minAvailable": 1}}
+    patch = {"spec": {"selector": {"matchLabels": {"b": "2"}}}}
+    merged = {"spec": {"selector": {"matchLabels": {"b": "2"}}, "minAvailable": 1}}
+    assert strategic_patched(current, patch, kind) == merged
