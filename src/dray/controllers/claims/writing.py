@@ -1,0 +1,155 @@
+"""The claim controller's writes. Each names the very object and version it was decided for; ConflictError: decide again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from dray.api.codec import to_raw
+from dray.api.core import Pod
+from dray.api.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.api.limits import CLAIM_FINALIZER
+from dray.api.resource import ResourceClaim
+from dray.api.resource.claim_status import ResourceClaimConsumerReference
+from dray.client.client import Client
+from dray.client.requests import DeleteOptions, PatchType, WriteOptions
+from dray.controllers.claims.known import Known
+from dray.controllers.claims.steps import (
+    AddReservation,
+    ClaimStep,
+    CreateClaim,
+    RecordClaims,
+    RemoveFinalizer,
+    SetReservations,
+)
+from dray.controllers.pod_claims import is_for, is_for_entry
+from dray.errors import ConflictError, NotFoundError
+
+MANAGER: Final = "ResourceClaimController"
+"""Kubernetes' own name for it, so that either controller goes on with what the other recorded."""
+_SPECS: Final = 1000
+
+
+class Writer:
+    """Carries out steps. Template specs are immutable, so each is read once, raw, and remembered."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._specs: OrderedDict[str, Any] = OrderedDict()
+
+    async def create(self, step: CreateClaim, pod: Pod, known: Known) -> ResourceClaim:
+        """The claim, made now or found made by somebody with the same plan.
+
+        ConflictError: a stranger's claim has the name, or the cache only lagged. NotFoundError: the template is gone.
+        """
+        namespace = pod.metadata.namespace
+        if step.instead_of:
+            await self._require_gone(step.instead_of, pod)
+        spec = await self._spec(namespace, step.template, known)
+        try:
+            return await self._client.create(RESOURCE_CLAIMS, {**step.document, "spec": spec})
+        except ConflictError as taken:
+            return await self._adopt(step, pod, taken)
+
+    async def _require_gone(self, name: str, pod: Pod) -> None:
+        try:
+            found = await self._client.get(RESOURCE_CLAIMS, name, namespace=pod.metadata.namespace)
+        except NotFoundError:
+            return
+        if is_for(found, pod):
+            raise ConflictError(f"claim {pod.metadata.namespace}/{name} is there: read again")
+
+    async def _adopt(self, step: CreateClaim, pod: Pod, taken: ConflictError) -> ResourceClaim:
+        try:
+            found = await self._client.get(RESOURCE_CLAIMS, step.name, namespace=pod.metadata.namespace)
+        except NotFoundError:
+            raise taken from None
+        if not is_for_entry(found, pod, step.pod_claim):
+            raise taken
+        return found
+
+    async def _spec(self, namespace: str, name: str, known: Known) -> Any:
+        template = known.template(namespace, name)
+        uid = "" if template is None else template.metadata.uid
+        if uid in self._specs:
+            return self._specs[uid]
+        raw = await self._client.get_raw(RESOURCE_CLAIM_TEMPLATES, name, namespace=namespace)
+        spec = raw.get("spec", {}).get("spec", {})
+        self._specs[raw["metadata"]["uid"]] = spec
+        if len(self._specs) > _SPECS:
+            self._specs.popitem(last=False)
+        return spec
+
+    async def record(self, step: RecordClaims, pod: Pod) -> None:
+        """Server-side apply, so that the kubelet's part of the status is not touched."""
+        meta = pod.metadata
+        change = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "status": {"resourceClaimStatuses": [to_raw(one) for one in step.statuses]},
+        }
+        await self._client.patch(
+            PODS,
+            meta.name,
+            change,
+            PatchType.APPLY,
+            namespace=meta.namespace,
+            subresource="status",
+            options=WriteOptions(field_manager=MANAGER, force=True),
+        )
+
+    async def reserve(self, step: AddReservation) -> ResourceClaim:
+        """The claim as it is then."""
+        users = (*step.claim.status.reserved_for, step.consumer)
+        return await self._patch_status(step.claim, {"reservedFor": _users(users)})
+
+    async def carry_out(self, step: ClaimStep, claim: ResourceClaim) -> ResourceClaim:
+        """One step on this version of the claim; the claim as it is then. NotFoundError: it is gone."""
+        if isinstance(step, SetReservations):
+            status: dict[str, Any] = {"reservedFor": _users(step.reserved_for)}
+            if step.deallocate:
+                status["allocation"] = None
+            return await self._patch_status(claim, status)
+        if isinstance(step, RemoveFinalizer):
+            rest = [one for one in claim.metadata.finalizers if one != CLAIM_FINALIZER]
+            metadata = {**_version(claim), "finalizers": rest or None}
+            return await self._patch(claim, {"metadata": metadata})
+        await self._client.delete(
+            RESOURCE_CLAIMS,
+            claim.metadata.name,
+            namespace=claim.metadata.namespace,
+            options=DeleteOptions(uid=claim.metadata.uid),
+        )
+        return claim
+
+    async def _patch_status(self, claim: ResourceClaim, status: dict[str, Any]) -> ResourceClaim:
+        return await self._patch(claim, {"metadata": _version(claim), "status": status}, "status")
+
+    async def _patch(
+        self, claim: ResourceClaim, change: dict[str, Any], subresource: str | None = None
+    ) -> ResourceClaim:
+        return await self._client.patch(
+            RESOURCE_CLAIMS,
+            claim.metadata.name,
+            change,
+            namespace=claim.metadata.namespace,
+            subresource=subresource,
+            options=WriteOptions(field_manager=MANAGER),
+        )
+
+    async def look_up(self, namespace: str, name: str) -> Pod | None:
+        """The pod as the API server has it now."""
+        try:
+            return await self._client.get(PODS, name, namespace=namespace)
+        except NotFoundError:
+            return None
+
+
+def _version(claim: ResourceClaim) -> dict[str, str]:
+    return {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version}
+
+
+def _users(users: tuple[ResourceClaimConsumerReference, ...]) -> list[Any] | None:
+    """None removes the field, as an empty list would be stored by some servers."""
+    return [to_raw(one) for one in users] or None

@@ -1,0 +1,245 @@
+"""The device taint eviction: looks at a pod when it, its claims, their devices or a rule changed, and when its time is up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple
+
+from dray.api.core import Pod
+from dray.api.kinds import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.client.client import Client
+from dray.client.reflector import Reflector, ReflectorConfig
+from dray.client.requests import PatchType, WriteOptions
+from dray.controllers.ending import Ending, PodEnder
+from dray.controllers.following import follow
+from dray.controllers.index import Index
+from dray.controllers.pod_claims import has_claims, is_pod
+from dray.controllers.recorder import Recorder
+from dray.controllers.taints.eviction import CORRECT, Eviction, EvictionPolicy, Pools, pod_eviction
+from dray.controllers.taints.rule_status import PERIOD, count, new_condition, wait
+from dray.errors import NotFoundError
+from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.tasks import running
+from dray.runtime.workqueue import WorkQueue
+
+NAME: Final = "device-taint-eviction"
+EVENT: Final = "DeviceTaintManagerEviction"
+_ENDING: Final = Ending(
+    "DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint"
+)
+_OPTIONAL: Final = ReflectorConfig(wait_synced=False)
+"""Rules are behind a gate: a server without them must not keep the taints of slices from working."""
+Key = tuple[str, str]
+PoolKey = tuple[str, str]
+
+
+class Work(NamedTuple):
+    """One pod or one rule to look at."""
+
+    kind: Literal["pod", "rule"]
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaintControllerConfig:
+    """How the eviction works."""
+
+    policy: EvictionPolicy = CORRECT
+    workers: int = 8
+
+
+class TaintController:
+    """Made by `taint_controller`. Two at once evict a pod once: the second finds it on its way out."""
+
+    def __init__(self, client: Client, config: TaintControllerConfig, clock: Clock) -> None:
+        self.queue: WorkQueue[Work] = WorkQueue("device taints", clock)
+        self._client, self._config, self._clock = client, config, clock
+        self._pods: Reflector[Pod] = Reflector(client, PODS, clock=clock)
+        self._claims: Reflector[ResourceClaim] = Reflector(client, RESOURCE_CLAIMS, clock=clock)
+        self._slices: Reflector[ResourceSlice] = Reflector(client, RESOURCE_SLICES, clock=clock)
+        self._rules: Reflector[DeviceTaintRule] = Reflector(
+            client, DEVICE_TAINT_RULES, config=_OPTIONAL, clock=clock
+        )
+        self._pools = Pools()
+        self._by_pool: Index[Key, PoolKey] = Index()
+        self._story = _Story(client, clock)
+
+    @property
+    def pending(self) -> int:
+        """How many pods are to be evicted, now or later."""
+        return len(self._story.pending)
+
+    @asynccontextmanager
+    async def pictures(self) -> AsyncIterator[None]:
+        """Entered: all of them are there."""
+        async with AsyncExitStack() as stack:
+            for reflector in (self._rules, self._slices, self._claims, self._pods):
+                await stack.enter_async_context(reflector)
+            yield
+
+    async def run(self) -> None:
+        """Until cancelled; the pictures must be entered."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(follow(self._rules, self._see_rule))
+            group.create_task(follow(self._slices, self._see_slice))
+            group.create_task(follow(self._claims, self._see_claim))
+            group.create_task(follow(self._pods, self._see_pod))
+            group.create_task(self.queue.run(self._look_at, workers=self._config.workers))
+
+    def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if old is not None and new is None:
+            self._story.pending.discard(old.metadata.uid)
+        if pod is not None and has_claims(pod):
+            self.queue.add(Work("pod", pod.metadata.namespace, pod.metadata.name))
+
+    def _see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        claim = new or old
+        if claim is None:
+            return
+        allocation = new.status.allocation if new is not None else None
+        used = allocation.devices.results if allocation is not None else ()
+        key = (claim.metadata.namespace, claim.metadata.name)
+        self._by_pool.put(key, [(one.driver, one.pool) for one in used])
+        for one in (old, new):
+            self._add_users(one)
+
+    def _see_slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        pools = set()
+        if old is not None:
+            self._pools.drop(old)
+            pools.add((old.spec.driver, old.spec.pool.name))
+        if new is not None:
+            self._pools.put(new)
+            pools.add((new.spec.driver, new.spec.pool.name))
+        for pool in sorted(pools):
+            for namespace, name in sorted(self._by_pool.having(pool)):
+                self._add_users(self._claims.get(name, namespace))
+
+    def _see_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return  # only its status, which is written here
+        if new is not None:
+            self.queue.add(Work("rule", "", new.metadata.name))
+        for claim in self._claims.snapshot().values():
+            if claim.status.allocation is not None:
+                self._add_users(claim)
+
+    def _add_users(self, claim: ResourceClaim | None) -> None:
+        for one in claim.status.reserved_for if claim is not None else ():
+            if claim is not None and is_pod(one):
+                self.queue.add(Work("pod", claim.metadata.namespace, one.name))
+
+    async def _look_at(self, work: Work) -> None:
+        if work.kind == "rule":
+            await self._tell_rule(work)
+        else:
+            await self._look_at_pod(work)
+
+    async def _look_at_pod(self, work: Work) -> None:
+        pod = self._pods.get(work.name, work.namespace)
+        if pod is None:
+            return
+        eviction = pod_eviction(
+            pod, self._claim_of, self._pools, self._rules.snapshot().values(), self._config.policy
+        )
+        if eviction is None:
+            await self._story.cancelled(pod)
+            return
+        self._story.pending.add(pod.metadata.uid)
+        left = (eviction.when - self._clock.now()).total_seconds()
+        if left > 0:
+            self._add_rules(eviction, 0.0)
+            self.queue.add_after(work, left)
+        elif await self._story.evict(pod, eviction):
+            self._add_rules(eviction, PERIOD)
+
+    def _add_rules(self, eviction: Eviction, seconds: float) -> None:
+        for name in sorted({one.name for one in eviction.reasons if one.rule}):
+            self.queue.add_after(Work("rule", "", name), seconds)
+
+    async def _tell_rule(self, work: Work) -> None:
+        rule = self._rules.get(work.name)
+        left = None if rule is None else wait(rule, self._clock.now())
+        if rule is None or left is None:
+            return
+        if left > 0:
+            self.queue.add_after(work, left)
+            return
+        counts = count(
+            rule,
+            self._pods.snapshot().values(),
+            self._claims.snapshot().values(),
+            self._claim_of,
+            self._pools,
+            self._config.policy,
+        )
+        await self._story.tell_rule(
+            rule, new_condition(rule, counts, self._story.evicted[rule.metadata.uid], self._clock.now())
+        )
+
+    def _claim_of(self, namespace: str, name: str) -> ResourceClaim | None:
+        return self._claims.get(name, namespace)
+
+
+class _Story:
+    """What is written, and what must be remembered for it: who waits for eviction, and how many each rule evicted."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self.pending: set[str] = set()
+        self.evicted: Counter[str] = Counter()
+        self._client = client
+        self._ender = PodEnder(client, NAME, clock)
+        self._events = Recorder(client, NAME, clock)
+
+    async def evict(self, pod: Pod, eviction: Eviction) -> bool:
+        """Whether it was done here."""
+        meta = pod.metadata
+        is_done = await self._ender.end(meta.namespace, meta.name, meta.uid, _ENDING)
+        self.pending.discard(meta.uid)
+        if is_done:
+            await self._events.tell(pod, "Normal", EVENT, "Marking for deletion")
+            self.evicted.update({one.rule for one in eviction.reasons if one.rule})
+        return is_done
+
+    async def cancelled(self, pod: Pod) -> None:
+        """The pod may stay after all; nothing for one that was not to go."""
+        if pod.metadata.uid in self.pending:
+            self.pending.discard(pod.metadata.uid)
+            if pod.metadata.deletion_timestamp is None:
+                await self._events.tell(pod, "Normal", EVENT, "Cancelling deletion")
+
+    async def tell_rule(self, rule: DeviceTaintRule, condition: dict[str, object] | None) -> None:
+        """Apply the condition to that very rule."""
+        if condition is None:
+            return
+        meta = rule.metadata
+        change = {
+            "apiVersion": DEVICE_TAINT_RULES.api_version,
+            "kind": DEVICE_TAINT_RULES.kind,
+            "metadata": {"name": meta.name, "uid": meta.uid},
+            "status": {"conditions": [condition]},
+        }
+        options = WriteOptions(field_manager=NAME, force=True)
+        try:
+            await self._client.patch(
+                DEVICE_TAINT_RULES, meta.name, change, PatchType.APPLY, subresource="status", options=options
+            )
+        except NotFoundError:
+            return
+
+
+@asynccontextmanager
+async def taint_controller(
+    client: Client, config: TaintControllerConfig | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[TaintController]:
+    """Runs while entered. Entered: the pictures are there."""
+    controller = TaintController(client, config or TaintControllerConfig(), clock or SystemClock())
+    async with controller.pictures(), running(controller.run(), name="device taint eviction"):
+        yield controller

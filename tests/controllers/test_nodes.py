@@ -1,0 +1,181 @@
+"""Nodes that fall silent and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.core import Lease, Node
+from dray.api.kinds import LEASES, NODES
+from dray.client.client import Client
+from dray.controllers.nodes import LEASE_NAMESPACE, NodeConfig, heartbeat, node_controller, plan_node
+from dray.testing.check.api_server import Place
+from tests.controllers.objects import Json, typed
+from tests.controllers.server import Cluster, cluster, wait_until
+
+NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
+UNREACHABLE = [
+    ("node.kubernetes.io/unreachable", "NoSchedule"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+]
+NOT_READY = [("node.kubernetes.io/not-ready", "NoSchedule"), ("node.kubernetes.io/not-ready", "NoExecute")]
+MAINTENANCE = {"key": "maintenance", "effect": "NoSchedule"}
+
+
+def node_document(ready: str | None = "True", taints: list[Json] | None = None) -> Json:
+    conditions = [
+        {"type": kind, "status": status, "lastHeartbeatTime": "2030-01-01T00:00:00Z"}
+        for kind, status in (("Ready", ready), ("DiskPressure", "False"))
+        if status is not None
+    ]
+    return {"metadata": {"name": "n"}, "spec": {"taints": taints or []}, "status": {"conditions": conditions}}
+
+
+def node(ready: str | None = "True", taints: list[Json] | None = None) -> Node:
+    return typed(NODES, node_document(ready, taints))
+
+
+def lease(second: int) -> Lease:
+    return typed(LEASES, lease_document(second))
+
+
+def lease_document(second: int) -> Json:
+    spec = {"holderIdentity": "n", "renewTime": f"2030-01-01T00:00:{second:02}.000000Z"}
+    return {"metadata": {"name": "n", "namespace": LEASE_NAMESPACE}, "spec": spec}
+
+
+def keys(plan: Any) -> list[tuple[str, str]] | None:
+    return None if plan.taints is None else [(one.key, one.effect) for one in plan.taints]
+
+
+def test_a_heartbeat_is_a_change_whatever_time_it_names() -> None:
+    first = heartbeat(None, node(), lease(5), 100.0)
+    assert first.since == 100.0
+    assert heartbeat(first, node(), lease(5), 130.0) is first
+    assert heartbeat(first, node(), lease(4), 130.0).since == 130.0
+    assert heartbeat(first, node(), None, 130.0).since == 130.0
+
+
+def test_a_silent_node_is_unknown_and_tainted_beside_what_it_had() -> None:
+    plan = plan_node(node(taints=[MAINTENANCE]), is_silent=True, now=NOW)
+    assert keys(plan) == [("maintenance", "NoSchedule"), *UNREACHABLE]
+    assert plan.taints is not None and {one.time_added for one in plan.taints[1:]} == {NOW}
+    assert plan.conditions is not None
+    assert {one.type: (one.status, one.reason) for one in plan.conditions} == {
+        "Ready": ("Unknown", "NodeStatusUnknown"),
+        "DiskPressure": ("Unknown", "NodeStatusUnknown"),
+        "MemoryPressure": ("Unknown", "NodeStatusNeverUpdated"),
+        "PIDPressure": ("Unknown", "NodeStatusNeverUpdated"),
+    }
+    assert plan.conditions[0].last_heartbeat_time == datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_said_once_it_is_not_said_again() -> None:
+    first = plan_node(node(), is_silent=True, now=NOW)
+    assert first.conditions is not None and first.taints is not None
+    document = node_document()
+    silent = typed(NODES, document)
+    after = type(silent)(
+        metadata=silent.metadata,
+        spec=type(silent.spec)(taints=first.taints),
+        status=type(silent.status)(conditions=first.conditions),
+    )
+    later = NOW.replace(hour=5)
+    for is_silent in (True, False):
+        again = plan_node(after, is_silent=is_silent, now=later)
+        assert (again.conditions, again.taints) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("ready", "taints", "expected"),
+    [
+        ("True", [], None),
+        ("True", [MAINTENANCE], None),
+        ("False", [], NOT_READY),
+        ("Unknown", [], UNREACHABLE),
+        (
+            "True",
+            [{"key": UNREACHABLE[0][0], "effect": "NoExecute"}, MAINTENANCE],
+            [("maintenance", "NoSchedule")],
+        ),
+        ("False", [{"key": UNREACHABLE[0][0], "effect": "NoExecute"}], NOT_READY),
+        (None, [], None),
+    ],
+)
+def test_taints_follow_the_condition(
+    ready: str | None, taints: list[Json], expected: list[tuple[str, str]] | None
+) -> None:
+    assert keys(plan_node(node(ready, taints), is_silent=False, now=NOW)) == expected
+
+
+@pytest.fixture
+async def both(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Client]]:
+    async with cluster(tmp_path) as found:
+        yield found
+
+
+async def renew(api: Cluster, second: int) -> None:
+    if (LEASES.plural, LEASE_NAMESPACE, "n") not in api.objects:
+        await api.create(Place(LEASES, LEASE_NAMESPACE, "", ""), lease_document(second))
+        return
+    stored = api.objects[LEASES.plural, LEASE_NAMESPACE, "n"]
+    await api.put(LEASES, stored | {"spec": lease_document(second)["spec"]})
+
+
+def ready(api: Cluster) -> str:
+    conditions = api.find(NODES, "n")["status"]["conditions"]
+    return "".join(one["status"] for one in conditions if one["type"] == "Ready")
+
+
+async def test_a_node_falls_silent_and_comes_back(both: tuple[Cluster, Client]) -> None:
+    api, client = both
+    await api.add(NODES, node_document(taints=[MAINTENANCE]))
+    await renew(api, 0)
+    async with node_controller(client, NodeConfig(grace=0.6, period=0.02)):
+        for second in range(1, 10):
+            await renew(api, second)
+            await asyncio.sleep(0.05)
+        assert ready(api) == "True"
+        await wait_until(lambda: len(api.find(NODES, "n")["spec"]["taints"]) == 3)
+        assert ready(api) == "Unknown"
+        await renew(api, 30)
+        fresh = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:05:00Z"}]
+        await api.change(NODES, "n", status={"conditions": fresh})
+        await wait_until(lambda: api.find(NODES, "n")["spec"]["taints"] == [MAINTENANCE])
+    assert api.refused == []
+
+
+async def test_a_lease_that_only_the_server_has_counts(both: tuple[Cluster, Client]) -> None:
+    """The watch brings nothing, as if it were stuck: the live look finds each renewal."""
+    api, client = both
+    await api.add(NODES, node_document())
+    await renew(api, 0)
+    async with node_controller(client, NodeConfig(grace=0.5, period=0.02)) as controller:
+        for second in range(1, 11):
+            stored = api.objects[LEASES.plural, LEASE_NAMESPACE, "n"]
+            api.objects[LEASES.plural, LEASE_NAMESPACE, "n"] = stored | {
+                "spec": lease_document(second)["spec"]
+            }
+            await asyncio.sleep(0.1)
+        assert controller.passes > 10
+        assert ready(api) == "True"
+
+
+async def test_time_in_which_the_server_was_away_does_not_count(both: tuple[Cluster, Client]) -> None:
+    api, client = both
+    await api.add(NODES, node_document())
+    await renew(api, 0)
+    async with node_controller(client, NodeConfig(grace=0.4, period=0.02)) as controller:
+        passes = controller.passes
+        api.is_away = True
+        await asyncio.sleep(0.6)
+        api.is_away = False
+        await asyncio.sleep(0.1)
+        assert controller.passes > passes
+        assert ready(api) == "True"
+        await wait_until(lambda: ready(api) == "Unknown")
