@@ -15,9 +15,9 @@ from dray.client import requests
 from dray.client.access import ClusterAccess
 from dray.client.client import Client
 from dray.client.failures import ExpiredError
-from dray.client.requests import DeleteOptions, PatchType, Selection, WriteOptions
+from dray.client.requests import DeleteOptions, PatchType, Preconditions, Selection, WriteOptions
 from dray.client.store import Entry
-from dray.errors import NotFoundError, ProtocolError, UnavailableError
+from dray.errors import ConflictError, InvalidError, NotFoundError, ProtocolError, UnavailableError
 from tests.client.answers import config_map, event, page
 from tests.client.servers import ScriptedServer, lines, reply, status, text
 
@@ -256,3 +256,35 @@ async def test_without_a_server(lonely: Client) -> None:
         await lonely.get(CONFIG_MAPS, "a", namespace="ns")
     with pytest.raises(UnavailableError):
         await drain(lonely)
+
+
+async def test_another_uid_is_a_conflict_whatever_the_server_calls_it(
+    server: ScriptedServer, client: Client
+) -> None:
+    """A real API server answers 422: the uid is an immutable field to it."""
+    cause = {"reason": "FieldValueInvalid", "message": "field is immutable", "field": "metadata.uid"}
+    refusal = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "reason": "Invalid",
+        "code": 422,
+        "message": 'ConfigMap "a" is invalid: metadata.uid: Invalid value: field is immutable',
+        "details": {"name": "a", "kind": "ConfigMap", "causes": [cause]},
+    }
+    server.answer(reply(422, refusal))
+    change: dict[str, Any] = {"data": {}}
+    with pytest.raises(ConflictError, match="another object of that name"):
+        await client.patch(CONFIG_MAPS, "a", change, namespace="ns", preconditions=Preconditions(uid="u"))
+    for conditions in (None, Preconditions(resource_version="1")):
+        with pytest.raises(InvalidError, match="immutable"):
+            await client.patch(CONFIG_MAPS, "a", change, namespace="ns", preconditions=conditions)
+
+
+async def test_apply(server: ScriptedServer, client: Client) -> None:
+    server.answer(reply(201, config_map("a", 5, k="v")))
+    document = {"metadata": {"name": "a", "namespace": "ns"}, "data": {"k": "v"}}
+    assert (await client.apply(CONFIG_MAPS, document, manager="m", force=True)).data == {"k": "v"}
+    seen = server.seen[0]
+    assert (seen.method, seen.headers["Content-Type"]) == ("PATCH", "application/apply-patch+yaml")
+    assert seen.target.endswith("/configmaps/a?fieldManager=m&force=true")

@@ -238,10 +238,10 @@ def test_impersonation(tmp_path: Path) -> None:
     [
         (
             config(user={"exec": {"command": "aws"}}),
-            "exec",
-            'context "main": user "main": exec: is not supported yet',
+            "exec.apiVersion",
+            'context "main": user "main": exec.apiVersion: is \'\'; this client speaks',
         ),
-        (config(user={"auth-provider": {"name": "oidc"}}), "auth-provider", "is not supported yet"),
+        (config(user={"auth-provider": {"name": "oidc"}}), "auth-provider", "is not supported; use exec"),
         (config({"server": ""}), "server", 'cluster "main": server: is not set'),
         (config({"server": "ftp://x"}), "server", "no http:// or https:// address"),
         (config({"server": "https://u:p@x"}), "server", "give the address alone"),

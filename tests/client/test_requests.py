@@ -8,7 +8,8 @@ from dray.api.kinds import CONFIG_MAPS, DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, R
 from dray.api.meta import ObjectMeta
 from dray.api.resource import DeviceClass
 from dray.client import requests
-from dray.client.requests import DeleteOptions, PatchType, Selection, WriteOptions
+from dray.client.http import Request
+from dray.client.requests import DeleteOptions, PatchType, Preconditions, Selection, WriteOptions
 from dray.errors import InvalidError, InvariantError
 
 BAD_NAMES = ["", ".", "..", "a/b", "../secrets", "a%2Fb", "a%"]
@@ -135,6 +136,80 @@ def test_patch_types() -> None:
         DEVICE_CLASSES, "c", {}, PatchType.APPLY, options=WriteOptions(force=True, strict=True)
     )
     assert apply.query == (("fieldValidation", "Strict"), ("force", "true"))
+
+
+def sent(request: Request) -> object:
+    return msgspec.json.decode(request.body or b"")
+
+
+def test_preconditions_of_patches() -> None:
+    same = Preconditions(uid="u", resource_version="5")
+    change = {"metadata": {"labels": {"a": "b"}}, "spec": {}}
+    for kind in (PatchType.MERGE, PatchType.STRATEGIC):
+        request = requests.patch(DEVICE_CLASSES, "c", change, kind, preconditions=same)
+        assert sent(request) == {
+            "metadata": {"labels": {"a": "b"}, "uid": "u", "resourceVersion": "5"},
+            "spec": {},
+        }
+    assert change == {"metadata": {"labels": {"a": "b"}}, "spec": {}}
+    remove = {"op": "remove", "path": "/spec"}
+    operations = sent(requests.patch(DEVICE_CLASSES, "c", [remove], PatchType.JSON, preconditions=same))
+    assert operations == [
+        {"op": "replace", "path": "/metadata/uid", "value": "u"},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": "5"},
+        remove,
+    ]
+    assert sent(requests.patch(DEVICE_CLASSES, "c", {"spec": {}}, preconditions=Preconditions())) == {
+        "spec": {}
+    }
+
+
+def test_apply() -> None:
+    document = {"metadata": {"name": "c", "namespace": "n"}, "data": {"a": "b"}}
+    request = requests.apply(
+        CONFIG_MAPS, document, manager="dray", force=True, options=WriteOptions(dry_run=True)
+    )
+    assert (request.method, request.path) == ("PATCH", "/api/v1/namespaces/n/configmaps/c")
+    assert request.content_type == "application/apply-patch+yaml"
+    assert dict(request.query) == {"dryRun": "All", "fieldManager": "dray", "force": "true"}
+    assert sent(request) == {"apiVersion": "v1", "kind": "ConfigMap", **document}
+    typed = requests.apply(
+        DEVICE_CLASSES,
+        DeviceClass(metadata=ObjectMeta(name="c")),
+        manager="dray",
+        subresource="status",
+        preconditions=Preconditions(uid="u"),
+    )
+    assert typed.path.endswith("/deviceclasses/c/status")
+    assert dict(typed.query) == {"fieldManager": "dray"}
+    assert sent(typed) == {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "c", "uid": "u"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "manager", "words"),
+    [
+        ({"metadata": {"name": "c", "namespace": "n"}}, "", "needs a field manager"),
+        ({"metadata": {"namespace": "n"}}, "m", "must not be empty"),
+        ({"metadata": {"name": "c"}}, "m", "a namespace is needed"),
+        (
+            {"kind": "Pod", "metadata": {"name": "c", "namespace": "n"}},
+            "m",
+            "kind: is 'Pod', but configmaps are",
+        ),
+        (
+            {"metadata": {"name": "c", "namespace": "n", "managedFields": [{}]}},
+            "m",
+            "managedFields: must not be in an apply patch",
+        ),
+    ],
+)
+def test_apply_patches_that_no_server_takes(document: dict[str, object], manager: str, words: str) -> None:
+    with pytest.raises(InvalidError, match=words):
+        requests.apply(CONFIG_MAPS, document, manager=manager)
 
 
 def test_delete_options() -> None:

@@ -6,10 +6,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from dray.errors import InvalidError
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 _FILE_LIMIT = 16 * 2**20
 
@@ -40,8 +43,30 @@ class Impersonation:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecPlugin:
+    """A program that is asked for credentials. `name` is what messages call it (file, context, user, `exec`).
+
+    `command` is a name to look for in PATH, or a path. `cluster_config` is the JSON that the kubeconfig's cluster
+    keeps for the plugin; it is told with the rest of the cluster where `provide_cluster` is set.
+    """
+
+    name: str
+    command: str
+    api_version: str
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    interactive: InteractiveMode = "Never"
+    install_hint: str = ""
+    provide_cluster: bool = False
+    cluster_config: bytes = field(default=b"null", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. All empty: nobody in particular (system:anonymous). A token file wins over a token."""
+    """Who asks. All empty: nobody in particular (system:anonymous). A token file wins over a token.
+
+    A plugin is asked only where there is no token, password or certificate, as in kubectl.
+    """
 
     token: str = field(default="", repr=False)
     token_file: Secret | None = None
@@ -50,6 +75,7 @@ class User:
     username: str = ""
     password: str = field(default="", repr=False)
     impersonate: Impersonation | None = None
+    plugin: ExecPlugin | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,9 +18,19 @@ from dray.client.access import ClusterAccess
 from dray.client.decode import UNREADABLE, ItemDecoder, LineSplitter
 from dray.client.failures import ExpiredError
 from dray.client.http import Body, HttpOptions, Request, Transport
-from dray.client.requests import ALL, PLAIN, DeleteOptions, Document, PatchType, Selection, WriteOptions
+from dray.client.requests import (
+    ALL,
+    PLAIN,
+    DeleteOptions,
+    Document,
+    Patch,
+    PatchType,
+    Preconditions,
+    Selection,
+    WriteOptions,
+)
 from dray.client.store import Entry, Unreadable, WatchEvent
-from dray.errors import ProtocolError, UnavailableError
+from dray.errors import ConflictError, InvalidError, ProtocolError, UnavailableError
 from dray.runtime.clock import Clock
 
 T = TypeVar("T", bound=Model)
@@ -217,14 +227,15 @@ class Client:
         self,
         resource: Resource[T],
         name: str,
-        change: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        change: Patch,
         patch_type: PatchType = PatchType.MERGE,
         *,
         namespace: str | None = None,
         subresource: str | None = None,
         options: WriteOptions = PLAIN,
+        preconditions: Preconditions | None = None,
     ) -> T:
-        """Change some fields. Put `metadata.resourceVersion` (or `uid`) into the patch to make it conditional."""
+        """Change some fields; with `preconditions` only if the object is still the same (ConflictError)."""
         request = requests.patch(
             resource,
             name,
@@ -233,8 +244,37 @@ class Client:
             namespace=namespace,
             subresource=subresource,
             options=options,
+            preconditions=preconditions,
         )
-        return await self._typed(resource, request)
+        return await self._same(resource, request, preconditions)
+
+    async def apply(
+        self,
+        resource: Resource[T],
+        document: Document | T,
+        *,
+        manager: str,
+        force: bool = False,
+        namespace: str | None = None,
+        subresource: str | None = None,
+        options: WriteOptions = PLAIN,
+        preconditions: Preconditions | None = None,
+    ) -> T:
+        """Say which fields `manager` wants and how (server-side apply); an object that is missing is created.
+
+        Fields that `manager` no longer names go away. ConflictError: others want them otherwise; `force` takes them.
+        """
+        request = requests.apply(
+            resource,
+            document,
+            manager=manager,
+            force=force,
+            namespace=namespace,
+            subresource=subresource,
+            options=options,
+            preconditions=preconditions,
+        )
+        return await self._same(resource, request, preconditions)
 
     async def delete(
         self,
@@ -292,6 +332,16 @@ class Client:
 
     async def _typed(self, resource: Resource[T], request: Request) -> T:
         return self.decoder(resource).value(await self._transport.send(request))
+
+    async def _same(self, resource: Resource[T], request: Request, conditions: Preconditions | None) -> T:
+        """Servers call another uid an invalid change of an immutable field (422); to the caller it is a conflict."""
+        try:
+            return await self._typed(resource, request)
+        except InvalidError as error:
+            fields = {getattr(cause, "field", "") for cause in error.causes}
+            if conditions is None or conditions.uid is None or "metadata.uid" not in fields:
+                raise
+            raise ConflictError(f"{error}; it is another object of that name: read it again") from error
 
 
 V = TypeVar("V")

@@ -11,6 +11,7 @@ import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
@@ -39,14 +40,28 @@ class Credentials:
         self._stamp: Stamp = None
         self._read_token(required=not user.token)
 
-    def headers(self) -> CIMultiDict[str]:
-        """What to send with the next request."""
+    @property
+    def token(self) -> str:
+        """The token of now, "" where there is none."""
         file = self._user.token_file
         if file is not None and file.path is not None and _stamp(file.path) != self._stamp:
             self._read_token(required=False)
+        return self._token
+
+    def use_token(self, token: str) -> None:
+        """A plugin gave this one."""
+        self._token = _clean(token, "token")
+
+    def read_again(self) -> None:
+        """Read the token file even if it looks unchanged: the server does not take what we have."""
+        self._read_token(required=False)
+
+    def headers(self) -> CIMultiDict[str]:
+        """What to send with the next request."""
+        token = self.token
         headers = self._fixed.copy()
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
         return headers
 
     def _read_token(self, *, required: bool) -> None:
@@ -87,6 +102,13 @@ class Tls:
             except InvalidError as error:
                 _log.warning("changed certificates are not usable, keeping the old ones", error=str(error))
         return self._context
+
+    def show(self, certificate: Secret | None, key: Secret | None) -> None:
+        """Use this client certificate from the next connection on; InvalidError if it is none."""
+        user = replace(self._access.user, certificate=certificate, key=key)
+        access = replace(self._access, user=user)
+        self._context = build_context(access)
+        self._access = access
 
     def _look(self) -> list[Stamp]:
         return [_stamp(path) for path in self._files]

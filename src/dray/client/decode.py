@@ -48,6 +48,11 @@ _decode_meta = msgspec.json.Decoder(_MetaOnly).decode
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
+def meta_of(value: Model) -> ObjectMeta:
+    """The metadata of an object; every kind of `Resource` has it."""
+    return cast("ObjectMeta", cast("Any", value).metadata)
+
+
 class LineSplitter:
     """Cuts a stream of chunks into lines; a line may span any number of chunks."""
 
@@ -95,7 +100,7 @@ class ItemDecoder(Generic[T]):
             value = decode(bytes(data), self._type)
         except InvalidError as error:
             return self._unreadable(data, error)
-        meta = cast("ObjectMeta", cast("Any", value).metadata)
+        meta = meta_of(value)
         if not meta.name or not meta.resource_version:
             raise ProtocolError(
                 f"{self._resource}: the server sent an object without name or resource version"

@@ -1,7 +1,8 @@
 """One HTTP session to one API server: who we are, TLS, deadlines, size limits, retries the server asked for.
 
 Retried here is only what the server itself refused for now (429, or 500, 503 and 504 with Retry-After), only for
-requests that may be sent twice, and only inside the request's deadline. Everything else is the caller's decision.
+requests that may be sent twice, and only inside the request's deadline. A 401 leads to one more try where a token
+file or a plugin has newer credentials. Everything else is the caller's decision.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
+from typing import TypeVar
 from urllib.parse import urlencode
 
 import aiohttp
@@ -21,10 +23,12 @@ from yarl import URL
 
 from dray import __version__
 from dray.client.access import ClusterAccess
-from dray.client.credentials import Credentials, Tls
+from dray.client.exec_credentials import ExecLimits
 from dray.client.failures import from_connection, from_response
+from dray.client.identity import Identity
 from dray.client.proxy import choose_proxy
-from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
+from dray.client.rate_limit import RateLimit, RateLimiter
+from dray.errors import DeniedError, Error, InvariantError, ProtocolError, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
 
 JSON = "application/json"
@@ -33,16 +37,23 @@ _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})
 _ERROR_LIMIT = 2**20
 _STREAM_BUFFER = 2**18
 
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """Limits of one client. Times in seconds; `timeout` covers a whole request with its retries."""
+    """Limits of one client. Times in seconds; `timeout` covers a whole request with its retries.
+
+    The wait for a `rate_limit` (off unless given) and for a plugin with credentials comes before that time.
+    """
 
     timeout: float = 30.0
     connect_timeout: float = 10.0
     response_limit: int = 256 * 2**20
     retries: int = 4
     connections: int = 512
+    rate_limit: RateLimit | None = None
+    exec_limits: ExecLimits = field(default_factory=ExecLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +85,9 @@ class Transport:
         self._access = access
         self._options = options or HttpOptions()
         self._clock = clock or SystemClock()
-        self._credentials = Credentials(access.user)
-        self._tls = Tls(access) if self.server.scheme == "https" else None
+        self._identity = Identity(access, self._clock, self._options.exec_limits)
+        rate = self._options.rate_limit
+        self._limiter = RateLimiter(rate, self._clock) if rate is not None else None
         self._proxy = choose_proxy(self.server, access.proxy_url, os.environ if environ is None else environ)
         self._session: aiohttp.ClientSession | None = None
 
@@ -101,6 +113,21 @@ class Transport:
 
     async def send(self, request: Request) -> bytes:
         """The body of a successful answer; everything else is raised as an Error."""
+        return await self._as_somebody(lambda: self._send_within(request))
+
+    async def _as_somebody(self, attempt: Callable[[], Awaitable[R]]) -> R:
+        """Try with the credentials of now; once more where the server did not take them and there are others."""
+        if self._limiter is not None:
+            await self._limiter.wait()
+        proof = await self._identity.prove()
+        try:
+            return await attempt()
+        except DeniedError as error:
+            if error.authenticated or not await self._identity.renew(proof):
+                raise
+        return await attempt()
+
+    async def _send_within(self, request: Request) -> bytes:
         limit = request.timeout if request.timeout is not None else self._options.timeout
         deadline = asyncio.get_running_loop().time() + limit
         try:
@@ -143,7 +170,7 @@ class Transport:
         limits = aiohttp.ClientTimeout(
             total=timeout, sock_connect=self._options.connect_timeout, sock_read=idle_timeout
         )
-        body = await self._start(request, limits)
+        body = await self._as_somebody(lambda: self._start(request, limits))
         try:
             yield body
         finally:
@@ -162,7 +189,7 @@ class Transport:
                 headers=self._headers(request),
                 timeout=timeout,
                 allow_redirects=False,
-                ssl=self._tls.context() if self._tls is not None else True,
+                ssl=self._identity.tls_context() or True,
                 server_hostname=self._access.tls_server_name or None,
                 proxy=self._proxy,
                 read_bufsize=_STREAM_BUFFER,
@@ -178,7 +205,7 @@ class Transport:
             body.finish()
 
     def _headers(self, request: Request) -> CIMultiDict[str]:
-        headers = self._credentials.headers()
+        headers = self._identity.headers()
         headers["Accept"] = request.accept
         headers["Accept-Encoding"] = "gzip" if self._access.compress and not request.is_watch else "identity"
         if request.body is not None:

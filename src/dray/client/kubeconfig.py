@@ -19,21 +19,28 @@ from typing import Generic, TypeVar
 
 from yarl import URL
 
+from dray.api.codec import encode
 from dray.api.names import dns_label
 from dray.client.access import (
     SERVICE_ACCOUNT_DIR,
     ClusterAccess,
+    ExecPlugin,
     Impersonation,
+    InteractiveMode,
     Secret,
     User,
     in_cluster,
     is_in_cluster,
 )
-from dray.client.kubeconfig_file import AuthInfo, Cluster, Context, read_kubeconfig
+from dray.client.exec_credentials import API_VERSIONS
+from dray.client.kubeconfig_file import AuthInfo, Cluster, Context, ExecEntry, read_kubeconfig
 from dray.client.proxy import parse_proxy
 from dray.errors import InvalidError
 
 E = TypeVar("E")
+
+_MODES: Mapping[str, InteractiveMode] = {"Never": "Never", "IfAvailable": "IfAvailable", "Always": "Always"}
+_PLUGIN_EXTENSION = "client.authentication.k8s.io/exec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ class KubeConfig:
         entry, ca = cluster.entry, _ca(cluster)
         return ClusterAccess(
             server=_server(cluster, user, ca),
-            user=_user(user),
+            user=_user(user, cluster),
             namespace=namespace,
             ca=ca,
             insecure=entry.insecure_skip_tls_verify,
@@ -193,11 +200,10 @@ def _proxy(cluster: Placed[Cluster]) -> str:
     return cluster.entry.proxy_url
 
 
-def _user(user: Placed[AuthInfo]) -> User:
+def _user(user: Placed[AuthInfo], cluster: Placed[Cluster]) -> User:
     entry = user.entry
-    for field, value in (("exec", entry.exec), ("auth-provider", entry.auth_provider)):
-        if value is not None:
-            raise user.error(field, "is not supported yet; use a token, tokenFile or client-certificate")
+    if entry.auth_provider is not None:
+        raise user.error("auth-provider", "is not supported; use exec, a token or client-certificate")
     if entry.token and (entry.username or entry.password):
         raise user.error("token", "is set beside username and password; keep one of them")
     certificate = _secret(user, "client-certificate", entry.client_certificate, entry.client_certificate_data)
@@ -213,7 +219,43 @@ def _user(user: Placed[AuthInfo]) -> User:
         username=entry.username,
         password=entry.password,
         impersonate=_impersonation(user),
+        plugin=_plugin(user, entry.exec, cluster) if entry.exec is not None else None,
     )
+
+
+def _plugin(user: Placed[AuthInfo], entry: ExecEntry, cluster: Placed[Cluster]) -> ExecPlugin:
+    if not entry.command:
+        raise user.error("exec.command", "is not set")
+    if entry.api_version not in API_VERSIONS:
+        known = " or ".join(API_VERSIONS)
+        raise user.error("exec.apiVersion", f"is {entry.api_version!r}; this client speaks {known}")
+    for index, variable in enumerate(entry.env):
+        if not variable.name or "=" in variable.name or "\0" in variable.name + variable.value:
+            raise user.error(f"exec.env[{index}].name", f"{variable.name!r} is no name of a variable")
+    if any("\0" in text for text in (entry.command, *entry.args)):
+        raise user.error("exec.args", "hold a zero byte")
+    config = [item.extension for item in cluster.entry.extensions if item.name == _PLUGIN_EXTENSION]
+    return ExecPlugin(
+        name=f"{user.file}: {user.name}: exec",
+        command=str(user.path(entry.command)) if "/" in entry.command else entry.command,
+        args=entry.args,
+        env=tuple((variable.name, variable.value) for variable in entry.env),
+        api_version=entry.api_version,
+        interactive=_interactive(user, entry),
+        install_hint="".join(sign if sign.isprintable() else " " for sign in entry.install_hint),
+        provide_cluster=entry.provide_cluster_info,
+        cluster_config=encode(config[0]) if config else b"null",
+    )
+
+
+def _interactive(user: Placed[AuthInfo], entry: ExecEntry) -> InteractiveMode:
+    """May the plugin talk to the user? v1 wants to be told; before that it could if there was somebody."""
+    mode = entry.interactive_mode
+    if not mode and entry.api_version.endswith("/v1beta1"):
+        return "IfAvailable"
+    if mode not in _MODES:
+        raise user.error("exec.interactiveMode", f"is {mode!r}; write Never, IfAvailable or Always")
+    return _MODES[mode]
 
 
 def _impersonation(user: Placed[AuthInfo]) -> Impersonation | None:

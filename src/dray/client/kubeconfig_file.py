@@ -12,6 +12,13 @@ from dray.client.access import read_file
 from dray.errors import InvalidError
 
 
+class Extension(msgspec.Struct, frozen=True):
+    """An entry of `extensions`: whatever a tool keeps here under its own name."""
+
+    name: str = ""
+    extension: Any = None
+
+
 class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
     """A server and how to trust it."""
 
@@ -22,6 +29,26 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
     certificate_authority_data: str = ""
     proxy_url: str = ""
     disable_compression: bool = False
+    extensions: tuple[Extension, ...] = ()
+
+
+class ExecVariable(msgspec.Struct, frozen=True):
+    """An environment variable of a plugin."""
+
+    name: str = ""
+    value: str = ""
+
+
+class ExecEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """A program that gives the user's credentials (client.authentication.k8s.io)."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[ExecVariable, ...] = ()
+    api_version: str = ""
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
 
 
 class AuthInfo(msgspec.Struct, frozen=True, rename="kebab"):
@@ -40,7 +67,7 @@ class AuthInfo(msgspec.Struct, frozen=True, rename="kebab"):
     as_groups: tuple[str, ...] = ()
     as_user_extra: dict[str, tuple[str, ...]] = {}
     auth_provider: dict[str, Any] | None = None
-    exec: dict[str, Any] | None = None
+    exec: ExecEntry | None = None
 
 
 class Context(msgspec.Struct, frozen=True):

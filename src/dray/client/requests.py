@@ -6,7 +6,7 @@ Each verb's typed form is on `Client`. For the answer as a plain document: `awai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from dray.client.http import Request
 from dray.errors import InvalidError, InvariantError
 
 Document = Mapping[str, Any] | Manifest
+Patch = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Query = list[tuple[str, str]]
 
 
@@ -98,6 +99,29 @@ class DeleteOptions:
         if self.dry_run:
             body["dryRun"] = ["All"]
         return body
+
+
+@dataclass(frozen=True, slots=True)
+class Preconditions:
+    """What must still be so for a patch to be stored; ConflictError if it is not. None: anything goes.
+
+    `uid`: the same incarnation of the object. `resource_version`: nobody wrote since.
+    """
+
+    uid: str | None = None
+    resource_version: str | None = None
+
+    def into(self, change: Patch) -> Patch:
+        """The patch that carries them: the server compares these two fields with the object's, whatever the type."""
+        pairs = {"uid": self.uid, "resourceVersion": self.resource_version}
+        given = {name: value for name, value in pairs.items() if value is not None}
+        if isinstance(change, Mapping):
+            return {**change, "metadata": {**(change.get("metadata") or {}), **given}} if given else change
+        # Not `test`: where that fails the answer is 422, as if the patch itself were wrong.
+        conditions = [
+            {"op": "replace", "path": f"/metadata/{name}", "value": value} for name, value in given.items()
+        ]
+        return [*conditions, *change]
 
 
 def get(resource: Resource[Any], name: str, *, namespace: str | None = None) -> Request:
@@ -189,18 +213,60 @@ def update(
 def patch(
     resource: Resource[Any],
     name: str,
-    change: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    change: Patch,
     patch_type: PatchType = PatchType.MERGE,
     *,
     namespace: str | None = None,
     subresource: str | None = None,
     options: WriteOptions = PLAIN,
+    preconditions: Preconditions | None = None,
 ) -> Request:
     """Change some fields. A JSON patch is a list of operations, the other types are partial documents."""
     if (patch_type is PatchType.JSON) != isinstance(change, list | tuple):
         raise InvalidError("a JSON patch is a list of operations, any other patch a partial document")
+    if preconditions is not None:
+        change = preconditions.into(change)
     path = _path(resource, namespace, name, subresource)
     return Request("PATCH", path, tuple(options.query()), _encode(change), content_type=patch_type.value)
+
+
+def apply(
+    resource: Resource[Any],
+    document: Document | Model,
+    *,
+    manager: str,
+    force: bool = False,
+    namespace: str | None = None,
+    subresource: str | None = None,
+    options: WriteOptions = PLAIN,
+    preconditions: Preconditions | None = None,
+) -> Request:
+    """Say which fields `manager` wants and how; the server makes the object, or makes the object so (apply patch)."""
+    raw = to_raw(document) if isinstance(document, Model) else _plain(document)
+    if not manager:
+        raise InvalidError(
+            "an apply patch needs a field manager: who wants these fields", field="fieldManager"
+        )
+    wanted = {"apiVersion": resource.api_version, "kind": resource.kind}
+    for field, value in wanted.items():
+        if raw.get(field, value) != value:
+            raise InvalidError(f"{field}: is {raw[field]!r}, but {resource} are {value}", field=field)
+    metadata = raw.get("metadata")
+    if isinstance(metadata, Mapping) and metadata.get("managedFields"):
+        raise InvalidError(
+            "metadata.managedFields: must not be in an apply patch; send the wanted fields only",
+            field="metadata.managedFields",
+        )
+    return patch(
+        resource,
+        _agreed(raw, "name", None) or "",
+        {**raw, **wanted},
+        PatchType.APPLY,
+        namespace=_agreed(raw, "namespace", namespace),
+        subresource=subresource,
+        options=replace(options, field_manager=manager, force=force),
+        preconditions=preconditions,
+    )
 
 
 def delete(

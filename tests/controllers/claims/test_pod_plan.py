@@ -3,7 +3,7 @@
 Left out, because PodGroups are not served yet: create for PodGroup; skip create for Pod with PodGroup before and after
 the template exists; update Pod status with PodGroup claim; nop, recreate, missing-template, find-existing-claim-by-label,
 find-created-claim-in-cache, create-with-other-claim, wrong-claim-owner and create-conflict for PodGroups;
-no-such-podgroup; podgroup-deleted; add-reserved-podgroup. `no-such-pod` and `create-conflict` are in test_controller.
+no-such-podgroup; podgroup-deleted; add-reserved-podgroup. `create-conflict` is in test_controller.
 """
 
 from __future__ import annotations
