@@ -207,9 +207,9 @@ def test_no_cluster_is_named(
     monkeypatch.setenv("KUBECONFIG", str(path))
     assert main(["explain", "--context", "there"]) == 2
     assert 'there is no context "there"' in capsys.readouterr().err
-    path.write_text(path.read_text().replace('"user": {}', '"user": {"exec": {"command": "login"}}'))
+    path.write_text(path.read_text().replace('"user": {}', '"user": {"auth-provider": {"name": "login"}}'))
     assert main(["explain"]) == 2
-    assert "exec: is not supported yet" in (err := capsys.readouterr().err) and "-f FILE" in err
+    assert "auth-provider" in (err := capsys.readouterr().err) and "not supported" in err
 
 
 async def test_allocate_and_simulate_ask_a_server_too(

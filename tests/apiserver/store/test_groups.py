@@ -199,7 +199,6 @@ def _not_found(transaction: Transaction) -> None:
     raise NotFoundError("no")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_bug_ends_the_store_and_leaves_nobody_waiting(tmp_path: Path) -> None:
     """The process is to end: whoever uses the store gets the error, and writers are told that it stops."""
     gate = Gate()

@@ -44,7 +44,6 @@ async def test_a_call_that_hangs_is_left_behind() -> None:
     assert await waiting
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_an_unknown_error_ends_it() -> None:
     last: list[int] = []
     worker = Worker("w", lambda: last.append(1))

@@ -52,6 +52,8 @@ class Worker:
         try:
             while (call := self._calls.get()) is not None:
                 call()
+                if self._broken:  # whoever waits for the call hears of it
+                    break
         finally:
             try:
                 self._last()
@@ -63,10 +65,9 @@ class Worker:
             value = call()
         except Error as error:
             _tell(future, partial(_fail, future, error))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  # it is raised where the future is awaited
             self._broken = True  # before anyone can hear of it
             _tell(future, partial(_fail, future, error))
-            raise
         else:
             _tell(future, partial(_succeed, future, value))
 
