@@ -50,7 +50,7 @@ async def client(apiserver: ControlPlane) -> AsyncIterator[Client]:
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": NS}, "data": data}
+    return {"metadata": {"name": name, "namespace": NS, "labels": {"of": NS}}, "data": data}
 
 
 async def test_informer_index_and_assume_cache(client: Client) -> None:
@@ -59,7 +59,8 @@ async def test_informer_index_and_assume_cache(client: Client) -> None:
 
     await client.create(CONFIG_MAPS, config_map("a", app="x"))
     informers = Informers(client)
-    maps = informers.of(CONFIG_MAPS, Selection(NS), indexers={"app": app})
+    # A controller manager puts a ConfigMap of its own into every namespace.
+    maps = informers.of(CONFIG_MAPS, Selection(NS, labels=f"of={NS}"), indexers={"app": app})
     informers.of(RESOURCE_CLAIMS, Selection(NS))
     cache = AssumeCache(maps, indexers={"app": app})
     told = list[str]()
