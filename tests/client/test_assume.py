@@ -89,6 +89,20 @@ def test_assumed_until_the_informer_has_it(source: Told, cache: AssumeCache[Conf
     assert (app(cache), cache.is_assumed(A)) == ("newer", False)
 
 
+def test_an_answer_that_came_after_the_informer_is_nothing_new(
+    source: Told, cache: AssumeCache[ConfigMap]
+) -> None:
+    source.put(obj("a", 1))
+    told = list[str]()
+    cache.on_change(lambda change: told.append(type(change).__name__))
+    told.clear()
+    source.put(obj("a", 2, "x"))
+    cache.assume(obj("a", 2, "x"))
+    assert told == ["Modified"]
+    cache.assume(obj("a", 2, "y"))
+    assert told == ["Modified", "Modified"]
+
+
 def test_restore_gives_the_last_object_of_the_server(source: Told, cache: AssumeCache[ConfigMap]) -> None:
     cache.assume(obj("a", 8, "ours"))
     source.put(obj("a", 6, "six"))

@@ -111,7 +111,8 @@ class AssumeCache(Generic[T]):
             raise ConflictError(
                 f"{what}: version {known.version} is known, which {entry.version} is not newer than"
             )
-        self._set(entry, Modified(known, entry))
+        if entry != known:  # the informer may have been faster than the answer: then there is nothing new
+            self._set(entry, Modified(known, entry))
 
     def restore(self, key: Key) -> None:
         """Forget what was assumed; the informer's object is the newest again. Nothing where nothing was assumed."""
