@@ -8,7 +8,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import TypeVar
+from types import TracebackType
+from typing import Any, TypeVar
 
 from dray.errors import Error, InvariantError
 
@@ -61,15 +62,34 @@ class Worker:
                 _tell(self._ended, partial(_succeed, self._ended, None))
 
     def _answer(self, call: Callable[[], T], future: asyncio.Future[T]) -> None:
-        try:
+        with _Telling(self, future):
             value = call()
-        except Error as error:
-            _tell(future, partial(_fail, future, error))
-        except BaseException as error:  # noqa: BLE001  # it is raised where the future is awaited
-            self._broken = True  # before anyone can hear of it
-            _tell(future, partial(_fail, future, error))
-        else:
             _tell(future, partial(_succeed, future, value))
+
+    def broke(self) -> None:
+        """Something happened that nobody foresaw: no further call is made."""
+        self._broken = True
+
+
+class _Telling:
+    """Whatever goes wrong inside is raised where the future is awaited, not in the thread."""
+
+    def __init__(self, worker: Worker, future: asyncio.Future[Any]) -> None:
+        self._worker = worker
+        self._future = future
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            return False
+        if not isinstance(error, Error):
+            self._worker.broke()  # before anyone can hear of it
+        _tell(self._future, partial(_fail, self._future, error))
+        return True
 
 
 def _tell(future: asyncio.Future[T], how: Callable[[], None]) -> None:
