@@ -209,7 +209,7 @@ def test_no_cluster_is_named(
     assert 'there is no context "there"' in capsys.readouterr().err
     path.write_text(path.read_text().replace('"user": {}', '"user": {"auth-provider": {"name": "login"}}'))
     assert main(["explain"]) == 2
-    assert "auth-provider" in (err := capsys.readouterr().err) and "not supported" in err
+    assert "auth-provider: is not supported" in (err := capsys.readouterr().err) and "-f FILE" in err
 
 
 async def test_allocate_and_simulate_ask_a_server_too(

@@ -19,7 +19,7 @@ from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
 from dray.testing.kubernetes.tools import Tools
 from tests.campaign import campaign
 from tests.e2e.containerd_part import IMAGE, Containerd, containerd
-from tests.kubelet.runtimes.conformance import Conformance, World, told, wait_state, wait_text
+from tests.kubelet.runtimes.conformance import SHORT_DIGITS, Conformance, World, told, wait_state, wait_text
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,14 @@ def world(settings: CriSettings, tmp_path: Path) -> Iterator[World]:
     given = f"{settings.owner!r}, Path({str(settings.socket)!r}), {settings.cgroup!r}"
     maker = f"dray.kubelet.runtimes.cri:CriRuntime(CriSettings({given}))"
     yield World(
-        tmp_path, lambda: CriRuntime(settings), maker, IMAGE, shared, has_mounts=True, start_seconds=0.3
+        tmp_path,
+        lambda: CriRuntime(settings),
+        maker,
+        IMAGE,
+        shared,
+        has_mounts=True,
+        start_seconds=0.3,
+        fraction=SHORT_DIGITS,
     )
     asyncio.run(_remove_all(settings))
 

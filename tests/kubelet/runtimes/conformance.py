@@ -29,8 +29,10 @@ from dray.kubelet.runtimes.contract import (
 )
 from tests.campaign import campaign
 
-# Go's programs leave zeros at the end of a fraction out.
-LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z (stdout|stderr) ([FP]) (.*)$")
+LINE = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d%sZ (stdout|stderr) ([FP]) (.*)$"
+ALL_DIGITS = r"\.\d{9}"
+SHORT_DIGITS = r"(?:\.\d{1,9})?"
+"""Go's programs leave zeros at the end of a fraction out."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class World:
     has_mounts: bool = False
     start_seconds: float = 0.08
     """About what one start takes, so that kills hit the middle of it."""
+    fraction: str = ALL_DIGITS
+    """Of the times in logs."""
 
     def sandbox(self, uid: str = "u1", attempt: int = 0) -> SandboxConfig:
         return SandboxConfig(
@@ -71,7 +75,7 @@ class World:
         """Stream, tag and text of each line."""
         found = []
         for line in config.log_path.read_text().splitlines():
-            match = LINE.match(line)
+            match = re.match(LINE % self.fraction, line)
             assert match, line
             found.append((match[1], match[2], match[3]))
         return found
