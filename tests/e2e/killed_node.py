@@ -22,6 +22,7 @@ from dray.wire.gen.podresources_v1_pb2 import (
     ListPodResourcesResponse,
 )
 from dray.wire.podresources import SOCKET, PodResourcesClient
+from tests.e2e.cgroups import cgroups_like
 from tests.e2e.claim_driver import ENV, ClaimDriver
 from tests.processes.fault_points import DIES, FaultPoints, Target, deaths, write_death
 from tests.processes.kubelet_program import TARGET
@@ -208,7 +209,7 @@ class KilledNode:
     def left_behind(self) -> list[str]:
         """What may not be there any more when no pod is: mounts, cgroups, containers, keepers, files."""
         group = cgroup_of(self.state / "containers", "").strip("/")
-        groups = [str(one) for one in Path("/sys/fs/cgroup").glob(f"**/{group}*")]
+        groups = [str(one) for one in cgroups_like(f"{group}*")]
         found = [f"mount {one}" for one in self._mounts()]
         found += [f"cgroup {one}" for one in groups] + [f"runc {one}" for one in self.in_runc()]
         found += [f"process {one}" for one in _mentioning(str(self.state / "containers"))]

@@ -32,6 +32,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     DeviceSpec,
     RegisterRequest,
 )
+from tests.e2e.cgroups import cgroups_like
 from tests.e2e.containerd_part import IMAGE, Containerd, containerd
 from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, devices
 
@@ -156,7 +157,7 @@ async def node(daemon: Containerd) -> AsyncIterator[Node]:
         async with made.runtime() as runtime:
             for sandbox in await runtime.sandboxes():
                 await runtime.remove_sandbox(sandbox.id)
-        for path in Path("/sys/fs/cgroup").glob(f"**/{cgroup_parent(made.owner, pb.CGROUPFS)[1:]}"):
+        for path in cgroups_like(cgroup_parent(made.owner, pb.CGROUPFS)[1:]):
             path.rmdir()
         shutil.rmtree(root)
 

@@ -24,6 +24,7 @@ from dray.kubelet.runtimes.mounts import mounted_below
 from dray.kubelet.runtimes.records import Running
 from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings, cgroup_of
 from dray.testing.kubernetes.tools import Tools
+from tests.e2e.cgroups import cgroups_like
 from tests.kubelet.runtimes.conformance import KeptConformance, World, told, wait_log, wait_state, wait_text
 
 
@@ -81,7 +82,7 @@ async def _remove_all(settings: RuncSettings) -> None:
 
 def cgroups(settings: RuncSettings) -> list[str]:
     name = cgroup_of(settings.root, "*").removeprefix("/")
-    return sorted(str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{name}"))
+    return [str(path) for path in cgroups_like(name)]
 
 
 async def ran(
