@@ -164,6 +164,23 @@ def test_other_operations() -> None:
     assert max(Quantity("1Gi"), Quantity("1G")) == Quantity("1Gi")
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "product"),
+    [
+        ("3", "2", "6"),
+        ("1Gi", "2", "2Gi"),
+        ("3", "1500m", "4500m"),
+        ("2", "1Gi", "2147483648"),
+        ("-2", "500m", "-1"),
+        ("1n", "1n", "1n"),
+        ("0", "7", "0"),
+    ],
+)
+def test_times(one: str, other: str, product: str) -> None:
+    """In the format of the first; what is too small to hold is rounded up, as amounts are."""
+    assert str(Quantity(one).times(Quantity(other))) == product
+
+
 def test_a_zero_takes_the_format_of_the_other() -> None:
     assert str(Quantity("0") + Quantity("2Ki")) == "2Ki"
     assert str(Quantity("2Ki") - Quantity("1024")) == "1Ki"

@@ -50,7 +50,7 @@ def test_what_the_programs_of_a_cluster_list_is_there(group: str, version: str, 
         found = standard().at(group, version, plural)
         assert found.resource.plural == plural
         assert standard().of_kind(found.resource.api_version, found.resource.kind) is found
-        assert standard().of_key(found.key("default", "x")) is found
+        assert standard().of_key(found.key("default", "x")) is standard().kept(found)
 
 
 def test_a_place_that_nobody_serves() -> None:

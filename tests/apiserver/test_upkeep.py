@@ -19,7 +19,7 @@ from dray.apiserver.writing.emptying import create_namespaces
 from dray.apiserver.writing.grace import DeleteOptions
 from dray.apiserver.writing.request import Rules, Write
 from dray.apiserver.writing.update import update
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 
 RULES = Rules()
@@ -27,7 +27,7 @@ CLOCK = SystemClock()
 
 
 def open_at(path: Path, **more: Any) -> Any:
-    return open_store(path, indexes=indexes(RULES.serving), **more)
+    return open_store(path, indexes=indexes(), **more)
 
 
 @pytest.fixture
@@ -181,3 +181,22 @@ async def test_two_at_once_and_a_short_history(tmp_path: Path) -> None:
                 await make(store, "secrets", name, ownerReferences=[owner("a", uid)])
             await remove(store, "configmaps", "a")
             await until(lambda: not store.list("secrets", "default").items)
+
+
+async def test_events_go_when_their_time_is_over(tmp_path: Path) -> None:
+    clock = FakeClock(CLOCK.now())
+    event = Key("events", "default", "e")
+    about = {"kind": "Pod", "name": "p", "namespace": "default"}
+    asked = write("events", "default")
+    async with open_at(tmp_path / "store.db") as opened:
+        await opened.write(lambda transaction: create_namespaces(transaction, RULES, clock.now()))
+        document = {"metadata": {"name": "e"}, "involvedObject": about}
+        await opened.write(lambda transaction: create(transaction, asked, document))
+        await make(opened, "configmaps", "c")
+        async with running(Upkeep(opened, RULES, clock, event_ttl=3600.0).run(), name="upkeep"):
+            async with asyncio.timeout(10):
+                while opened.get(event) is not None:
+                    await clock.advance(300)
+                    await asyncio.sleep(0.01)
+            assert clock.monotonic() >= 3600
+            assert opened.get(Key("configmaps", "default", "c")) is not None

@@ -16,7 +16,7 @@ from dray.api.limits import CLAIM_FINALIZER
 from dray.api.meta import format_time
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.errors import UnavailableError
+from dray.errors import NotFoundError, UnavailableError
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import Place, SmallApiServer, parse_path, served
 from tests.controllers.objects import NS, Json, template_document
@@ -28,11 +28,17 @@ class Cluster(SmallApiServer):
     fails: Callable[[str, Place, bool], None] | None = None
     is_away: bool = False
     is_leaving: bool = False
+    lacks: Resource[Any] | None = None
+    stuck: Resource[Any] | None = None
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self.is_away:
             raise UnavailableError("not now")
+        if self.lacks is not None and parse_path(request.path).resource is self.lacks:
+            raise NotFoundError("the server could not find the requested resource")
         is_write = request.method not in ("GET", "HEAD")
+        while is_write and parse_path(request.path).resource is self.stuck:
+            await asyncio.sleep(0.01)
         if self.fails is not None and is_write:
             place = parse_path(request.path)
             self.fails(request.method, place, False)
@@ -133,8 +139,8 @@ async def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> 
 
 
 @asynccontextmanager
-async def cluster(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Client]]:
-    api = Cluster(SystemClock())
+async def cluster(tmp_path: Path, kind: type[Cluster] = Cluster) -> AsyncIterator[tuple[Cluster, Client]]:
+    api = kind(SystemClock())
     kubeconfig = tmp_path / "kubeconfig"
     async with served(api, kubeconfig), Client(find_access(kubeconfig, environ={})) as client:
         try:

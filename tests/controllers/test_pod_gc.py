@@ -61,7 +61,7 @@ def test_pods_of_nodes_that_are_gone() -> None:
 
 
 def test_pods_deleted_before_a_node_got_them() -> None:
-    assert told(pod(deleted=True)) == [("p", "never scheduled")]
+    assert told(pod(deleted=True)) == [("p", "unscheduled")]
     assert told(pod()) == []
     assert told(pod(deleted=True, node="n")) == []
 
@@ -69,7 +69,7 @@ def test_pods_deleted_before_a_node_got_them() -> None:
 @pytest.mark.parametrize(
     ("ready", "taints", "deleted", "expected"),
     [
-        ("Unknown", (OUT_OF_SERVICE,), True, [("p", "node out of service")]),
+        ("Unknown", (OUT_OF_SERVICE,), True, [("p", "out-of-service")]),
         ("True", (OUT_OF_SERVICE,), True, []),
         ("Unknown", (), True, []),
         ("Unknown", (OUT_OF_SERVICE,), False, []),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	admission "k8s.io/api/admissionregistration/v1"
 	apps "k8s.io/api/apps/v1"
 	autoscaling "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
@@ -41,6 +42,9 @@ var kinds = map[string]any{
 	"v1/Secret":                core.Secret{},
 	"v1/Service":               core.Service{},
 	"v1/ServiceAccount":        core.ServiceAccount{},
+
+	"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy":        admission.ValidatingAdmissionPolicy{},
+	"admissionregistration.k8s.io/v1/ValidatingAdmissionPolicyBinding": admission.ValidatingAdmissionPolicyBinding{},
 
 	"apps/v1/ControllerRevision": apps.ControllerRevision{},
 	"apps/v1/DaemonSet":          apps.DaemonSet{},

@@ -12,7 +12,22 @@ from tests.go_oracle import GoOracle, go_program
 SOURCE = Path(__file__).parent
 TABLE = Path("src/dray/apiserver/http/protobuf/schema.json")
 # What a body may be besides the served kinds: those of the subresources, and what comes with a deletion.
-OTHERS = ("autoscaling/v1/Scale", "policy/v1/Eviction", "v1/Binding", "v1/DeleteOptions")
+OTHERS = (
+    "authentication.k8s.io/v1/TokenRequest",
+    "autoscaling/v1/Scale",
+    "policy/v1/Eviction",
+    "v1/Binding",
+    "v1/DeleteOptions",
+)
+# Questions about rights; they are posted and never kept.
+REVIEWS = (
+    "authentication.k8s.io/v1/SelfSubjectReview",
+    "authentication.k8s.io/v1/TokenReview",
+    "authorization.k8s.io/v1/LocalSubjectAccessReview",
+    "authorization.k8s.io/v1/SelfSubjectAccessReview",
+    "authorization.k8s.io/v1/SelfSubjectRulesReview",
+    "authorization.k8s.io/v1/SubjectAccessReview",
+)
 
 
 class ProtoOracle(GoOracle):
@@ -30,7 +45,7 @@ def kinds() -> list[str]:
         for version in one.versions
         if one.resource.group != "kubevirt.io"
     )
-    return sorted({*served, *OTHERS, "apiextensions.k8s.io/v1/CustomResourceDefinition"})
+    return sorted({*served, *OTHERS, *REVIEWS, "apiextensions.k8s.io/v1/CustomResourceDefinition"})
 
 
 def generated_table() -> str:

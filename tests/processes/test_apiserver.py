@@ -13,6 +13,7 @@ import pytest
 
 from dray.api.kinds import CONFIG_MAPS, DEVICE_CLASSES, NAMESPACES
 from dray.apiserver.http.server import Address
+from dray.cli.apiserver import parse_duration
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.errors import ConflictError, InvalidError, UnavailableError
@@ -116,3 +117,25 @@ async def _write(client: Client, prefix: str, answered: list[str]) -> None:
         except UnavailableError:
             return
         answered.append(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("1h", 3600), ("90s", 90), ("90", 90), ("1h30m", 5400), ("2m5s", 125)]
+)
+def test_how_long_events_are_kept(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0", "0s", "-1s", "1d", "soon", "1.5h", "h"])
+def test_times_that_are_none(text: str) -> None:
+    with pytest.raises(InvalidError, match="--event-ttl must be a time above 0"):
+        parse_duration(text)
+
+
+async def test_it_remembers_who_wrote_what(tmp_path: Path) -> None:
+    async with started(tmp_path) as client:
+        await client.create(
+            CONFIG_MAPS, {"metadata": {"name": "c", "namespace": "default"}, "data": {"a": "b"}}
+        )
+        made = await client.get_raw(CONFIG_MAPS, "c", namespace="default")
+        assert [one["operation"] for one in made["metadata"]["managedFields"]] == ["Update"]

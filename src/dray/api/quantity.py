@@ -158,6 +158,10 @@ class Quantity(_Draft):
 
     __rmul__ = __mul__
 
+    def times(self, other: Quantity) -> Quantity:
+        """The product, in this one's format; a fraction beyond what a quantity can hold is rounded up."""
+        return _make(-(-self.nano * other.nano // 10**9), self.kind)
+
     def __neg__(self) -> Quantity:
         return _make(-self.nano, self.kind)
 

@@ -1,12 +1,13 @@
 """What the server serves: the kinds with types of their own, and the others out of `served.json`, kept as raw JSON.
 
 The file lists what kubectl, kubelet, kube-scheduler and the controller manager ask for. A kind of which an API server
-would have to act on the objects (webhooks, custom resource definitions) is left out: storing them would be a lie.
+would have to act on the objects (webhooks) is left out: storing them would be a lie. Kinds that definitions bring at run
+time come from `custom/`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -15,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.api import kinds, names
+from dray.api.field_errors import FieldError
 from dray.api.kinds import Resource
 from dray.api.meta import Model, ObjectMeta
 from dray.api.selectors import FieldMatcher
@@ -57,6 +59,18 @@ class Field:
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of a table as a definition words it; `path` is a JSON path."""
+
+    name: str
+    path: str
+    type: str = "string"
+    description: str = ""
+    format: str = ""
+    priority: int = 0
+
+
+@dataclass(frozen=True)
 class Served:
     """Everything known about one resource."""
 
@@ -83,6 +97,18 @@ class Served:
     name_rule: Rule = names.dns_subdomain
     new_status: bytes = b"{}"
     """The status of a new object as JSON, where there is a door to it; empty where it has none then."""
+    fill: Callable[[Document], None] | None = None
+    """Fills in the defaults that a custom resource's definition gives."""
+    check: Callable[[Document], list[FieldError]] | None = None
+    """The rules of its schema."""
+    schemas: tuple[tuple[str, bytes], ...] = ()
+    """Its versions with their OpenAPI schemas as JSON."""
+    columns: tuple[Column, ...] = ()
+    """What a table shows of a custom resource besides its name."""
+    kept_as: str = ""
+    """The resource whose objects these are too, in another form."""
+    is_custom: bool = False
+    """Whether a CustomResourceDefinition brought it."""
 
     @property
     def typed(self) -> bool:
@@ -101,7 +127,7 @@ class Served:
 
     def key(self, namespace: str, name: str) -> Key:
         """Where the store keeps the object."""
-        return Key(str(self.resource), namespace if self.resource.namespaced else "", name)
+        return Key(self.kept_as or str(self.resource), namespace if self.resource.namespaced else "", name)
 
     def selectable(self, document: Mapping[str, Any]) -> dict[str, str]:
         """The values a field selector is compared with."""
@@ -154,6 +180,14 @@ class Serving:
     def of_key(self, key: Key) -> Served:
         """What a stored object is one of."""
         return self._by_resource[key.resource]
+
+    def __contains__(self, resource: object) -> bool:
+        """Whether objects of this resource, as the store names it, are served."""
+        return resource in self._by_resource
+
+    def kept(self, served: Served) -> Served:
+        """The kind whose rules hold for a write: that in whose form the objects are kept."""
+        return self._by_resource[served.kept_as] if served.kept_as else served
 
 
 def _fields(*paths: str, **absent: str) -> tuple[Field, ...]:
@@ -253,6 +287,7 @@ class _Row(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
     orphans: bool = False
     name_rule: str = ""
     new_status: msgspec.Raw = msgspec.Raw(b"")
+    kept_as: str = ""
 
 
 class _Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -295,6 +330,7 @@ def _generic(group: _Group, row: _Row) -> Served:
         collects=row.kind != "Event",
         name_rule=_NAME_RULES[row.name_rule],
         new_status=bytes(row.new_status),
+        kept_as=row.kept_as,
     )
 
 

@@ -1,4 +1,5 @@
-"""What the server does by itself: objects whose owners are gone go too, and terminating namespaces are emptied.
+"""What the server does by itself: objects whose owners are gone go too, namespaces and definitions that are deleted are
+emptied, old Events are dropped.
 
 Level-triggered: a key says only that something near this object changed; what is due is found out inside the transaction.
 """
@@ -6,12 +7,26 @@ Level-triggered: a key says only that something near this object changed; what i
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from functools import partial
 
-from dray.apiserver.served import Served
-from dray.apiserver.store.contract import Bookmark, Change, Expired, Key, Store, Stored, Transaction
+from dray.apiserver.custom.definition import DEFINITIONS
+from dray.apiserver.custom.live import Live
+from dray.apiserver.store.contract import (
+    Bookmark,
+    Change,
+    ChangeKind,
+    Expired,
+    Key,
+    Store,
+    Stored,
+    Transaction,
+)
 from dray.apiserver.writing.collecting import collect, near
+from dray.apiserver.writing.definitions import clear_definition, definition_key
 from dray.apiserver.writing.dependents import owners_of
 from dray.apiserver.writing.emptying import empty_namespace
+from dray.apiserver.writing.expiry import AT_ONCE, expire
 from dray.apiserver.writing.namespaces import namespace_key
 from dray.apiserver.writing.request import Rules
 from dray.runtime.backoff import BackoffPolicy
@@ -20,31 +35,63 @@ from dray.runtime.workqueue import WorkQueue
 
 _NAMESPACES = namespace_key("").resource
 _DELETING = b'"deletionTimestamp"'
+_EXPIRE_SECONDS = 30.0
+EVENT_SECONDS = 3600.0
 _RETRY = BackoffPolicy(first=0.05, limit=30.0, jitter=0.1)
 
 
 class Upkeep:
     """`run` beside the server. A second one does no harm: each step is decided anew."""
 
-    def __init__(self, store: Store, rules: Rules, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: Store,
+        rules: Rules,
+        clock: Clock,
+        live: Live | None = None,
+        event_ttl: float = EVENT_SECONDS,
+    ) -> None:
+        """`live` is shared with the handler. Events go `event_ttl` seconds after they were last seen."""
         self._store = store
-        self._rules = rules
+        self._live = live or Live(store, rules)
         self._clock = clock
+        self._event_ttl = timedelta(seconds=event_ttl)
+        self._defined = asyncio.Event()
         self._queue = WorkQueue[Key]("upkeep", clock, _RETRY)
 
     async def run(self) -> None:
         """Until the store stops; what was left undone before a restart is found in the lists."""
         async with asyncio.TaskGroup() as group:
-            working = group.create_task(self._queue.run(self._sync), name="upkeep work")
-            watching = [
-                group.create_task(self._follow(one), name=f"upkeep of {one.resource}")
-                for one in self._rules.serving.all
+            tasks = [
+                group.create_task(self._queue.run(self._sync), name="upkeep work"),
+                group.create_task(self._expire(), name="upkeep of old events"),
+                group.create_task(self._follow_kinds(group), name="upkeep of kinds"),
             ]
-            await asyncio.gather(*watching)
-            working.cancel()
+            await self._follow(DEFINITIONS)
+            for task in tasks:
+                task.cancel()
 
-    async def _follow(self, served: Served) -> None:
-        resource = str(served.resource)
+    async def _follow_kinds(self, group: asyncio.TaskGroup) -> None:
+        """One watch for each kind, also those that come later; one of a kind that is gone just has nothing to tell."""
+        followed = {DEFINITIONS}
+        while True:
+            self._defined.clear()
+            self._live.refresh()
+            for served in self._live.rules.serving.all:
+                resource = str(served.resource)
+                if resource not in followed and not served.kept_as:
+                    followed.add(resource)
+                    group.create_task(self._follow(resource), name=f"upkeep of {resource}")
+            await self._defined.wait()
+
+    async def _expire(self) -> None:
+        while True:
+            before = self._clock.now() - self._event_ttl
+            while await self._store.write(partial(expire, before=before)) == AT_ONCE:
+                pass
+            await self._clock.sleep(min(_EXPIRE_SECONDS, max(self._event_ttl.total_seconds() / 4, 1.0)))
+
+    async def _follow(self, resource: str) -> None:
         while True:
             page = self._store.list(resource)
             for one in page.items:
@@ -63,6 +110,10 @@ class Upkeep:
         """Also those near its old state: an owner may wait for an object that has just been taken from it."""
         key = change.new.key
         self._queue.add(key)
+        if key.resource == DEFINITIONS:
+            self._defined.set()
+        elif change.kind is ChangeKind.DELETED:
+            self._queue.add(definition_key(key.resource))
         if key.namespace:
             self._queue.add(namespace_key(key.namespace))
         states = [one for one in (change.new, change.old) if one is not None]
@@ -70,14 +121,18 @@ class Upkeep:
             self._queue.add(found)
 
     def _near(self, transaction: Transaction, states: list[Stored]) -> list[Key]:
-        return [key for one in states for key in near(transaction, self._rules, one)]
+        return [key for one in states for key in near(transaction, self._live.rules, one)]
 
     async def _sync(self, key: Key) -> None:
         await self._store.write(lambda transaction: self._decide(transaction, key))
 
     def _decide(self, transaction: Transaction, key: Key) -> None:
-        now = self._clock.now()
-        while collect(transaction, self._rules, key, now):
+        now, rules = self._clock.now(), self._live.rules
+        if key.resource == DEFINITIONS and clear_definition(transaction, rules, key.name, now):
+            return
+        if key.resource not in rules.serving:
+            return
+        while collect(transaction, rules, key, now):
             pass
         if key.resource == _NAMESPACES:
-            empty_namespace(transaction, self._rules, key.name, now)
+            empty_namespace(transaction, rules, key.name, now)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
+_DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,10})s?)?")
 LISTEN = "127.0.0.1:6473"
 
 
@@ -23,6 +25,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"HOST:PORT (default {LISTEN}; port 0: one that is free); another address than loopback opens it to the network",
     )
+    parser.add_argument(
+        "--event-ttl",
+        default="1h",
+        metavar="T",
+        help="how long Events are kept after they were last seen, like 90s, 30m or 1h (default 1h)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="look whether the store in the data directory is in order, and end; no server may run on it",
+    )
+
+
+def parse_duration(text: str) -> float:
+    """Seconds: a number, or numbers with the units s, m and h as in `1h30m`."""
+    from dray.errors import InvalidError
+
+    found = _DURATION.fullmatch(text)
+    parts = [int(one) if one else 0 for one in found.groups()] if found and text else [0]
+    seconds = parts[0] * 3600 + parts[1] * 60 + parts[2] if len(parts) == 3 else 0
+    if not seconds:
+        raise InvalidError("--event-ttl must be a time above 0, like 90s, 30m or 1h", field="--event-ttl")
+    return float(seconds)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,9 +58,25 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.processes.apiserver import ApiServerOptions, run_apiserver
     from dray.runtime.tasks import run_until_signalled
 
+    if arguments.check:
+        return _check(arguments.data_dir)
     found = parse_address(arguments.listen, "--listen")
     if found is None:
         raise InvalidError(f"--listen must be HOST:PORT, like {LISTEN}", field="--listen")
-    options = ApiServerOptions(arguments.data_dir.absolute(), Address(*found))
+    options = ApiServerOptions(
+        arguments.data_dir.absolute(), Address(*found), parse_duration(arguments.event_ttl)
+    )
     run_until_signalled(lambda: run_apiserver(options))
     return 0
+
+
+def _check(data_dir: Path) -> int:
+    from dray.apiserver.check import check_store
+    from dray.cli import exit_codes
+
+    found = check_store(data_dir / "store.db")
+    for fault in found.faults:
+        print(fault)
+    state = f"{len(found.faults)} faults" if found.faults else "in order"
+    print(f"{found.objects} objects, {found.changes} changes, revision {found.revision}: {state}")
+    return exit_codes.REFUSED if found.faults else exit_codes.DONE

@@ -18,6 +18,7 @@ BENCHMARKS = {
     "agent": "The node agent beside a device plugin in Go: memory, idle CPU, unplug and Allocate times, pod starts",
     "allocation": "The allocator with its index beside Kubernetes' own, in Go: pods placed a second, single nodes, memory",
     "kubelet": "The kubelet's devices and topology beside Kubernetes' own, in Go: admissions a second, p99, memory, merges",
+    "apiserver": "The API server beside kube-apiserver with etcd: durable writes, 1,000 watchers, lists of 50,000 objects, memory",
 }
 """Name and meaning; the code is in `dray.bench.<name>` and its `figures()` yields one figure after the other."""
 
@@ -70,6 +71,10 @@ def _figures(name: str, cluster: bool) -> Iterator[Figure | LeftOut]:
         from dray.bench import kubelet
 
         return kubelet.figures(say=lambda text: print(f"kubelet: {text}", file=sys.stderr))
+    if name == "apiserver":
+        from dray.bench import apiserver
+
+        return apiserver.figures(say=lambda text: print(f"apiserver: {text}", file=sys.stderr))
     from dray.bench import api
 
     return api.figures()

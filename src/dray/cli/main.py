@@ -18,6 +18,8 @@ COMMANDS = {
     "kubelet": "Give devices to the pods of this machine and run their containers",
     "agent": "The node agent: offers this machine's devices to its kubelet",
     "apiserver": "The Kubernetes API for this machine: objects, watches, kubectl",
+    "scheduler": "Put pods on nodes, with their devices",
+    "controllers": "Make, free and remove pods' claims, enforce taints; guard against double allocations",
     "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
     "cdi": "Check CDI spec files, and put CDI devices into a container's OCI spec",
     "cel": "Try a device selector: errors, cost, and which devices it matches",

@@ -1,4 +1,4 @@
-"""Loops that keep a cluster's objects true: claims of pods, device taints, pods nobody runs, nodes that fell silent.
+"""Loops that keep a cluster's objects true: claims of pods, device taints, pods nobody runs, silent nodes; and the guard.
 
 In: pictures of pods, claims, templates, slices, rules, nodes and leases, through `client/`.
 Out: claims made, reserved, freed and deleted; pods evicted or collected; conditions and taints of nodes; events.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,16 +12,16 @@ from dray.api.core import Node, Pod
 from dray.api.kinds import NODES, PODS
 from dray.api.taints import Effect, Taint, tolerates
 from dray.client.client import Client
-from dray.client.reflector import Reflector
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.following import follow
 from dray.controllers.index import Index
 from dray.controllers.nodes import NOT_READY, UNREACHABLE
+from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_claims import is_terminal
+from dray.controllers.queues import MeteredQueue
 from dray.controllers.recorder import Recorder
-from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
-from dray.runtime.workqueue import WorkQueue
 
 NAME: Final = "taint-eviction-controller"
 _ENDING: Final = Ending("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")
@@ -69,21 +68,20 @@ def _tolerated(pod: Pod, taint: Taint, default_seconds: int) -> int | None:
 class NodeTaintController:
     """Made by `node_taint_controller`. Two at once evict a pod once."""
 
-    def __init__(self, client: Client, config: NodeTaintConfig, clock: Clock) -> None:
-        self.queue: WorkQueue[Key] = WorkQueue("node taints", clock)
-        self.pods: Reflector[Pod] = Reflector(client, PODS, clock=clock)
-        self.nodes: Reflector[Node] = Reflector(client, NODES, clock=clock)
-        self._config, self._clock = config, clock
+    def __init__(self, around: Surroundings, config: NodeTaintConfig) -> None:
+        client, clock = around.client, around.clock
+        self.queue: MeteredQueue[Key] = MeteredQueue("noexec_taint_pod", clock, around.metrics.queues)
+        self.pods = around.pictures.of(PODS)
+        self.nodes = around.pictures.of(NODES)
+        self._config, self._clock, self._metrics = config, clock, around.metrics
         self._by_node: Index[Key, str] = Index()
         self._ender = PodEnder(client, NAME, clock)
         self._events = Recorder(client, NAME, clock)
 
     async def run(self) -> None:
         """Until cancelled; both pictures must be entered."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(follow(self.pods, self._see_pod))
-            group.create_task(follow(self.nodes, self._see_node))
-            group.create_task(self.queue.run(self._look_at, workers=self._config.workers))
+        with follow(self.pods, self._see_pod), follow(self.nodes, self._see_node):
+            await self.queue.run(self._look_at, workers=self._config.workers)
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -114,6 +112,8 @@ class NodeTaintController:
         if left > 0:
             self.queue.add_after(key, left)
         elif await self._ender.end(namespace, name, pod.metadata.uid, _ENDING):
+            self._metrics.node_evictions.inc()
+            self._metrics.node_eviction_lag.observe(max(0.0, -left))
             await self._events.tell(
                 pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {namespace}/{name}"
             )
@@ -124,6 +124,7 @@ async def node_taint_controller(
     client: Client, config: NodeTaintConfig | None = None, *, clock: Clock | None = None
 ) -> AsyncIterator[NodeTaintController]:
     """Runs while entered. Entered: the pictures are there."""
-    controller = NodeTaintController(client, config or NodeTaintConfig(), clock or SystemClock())
-    async with controller.nodes, controller.pods, running(controller.run(), name="node taint eviction"):
+    around = Surroundings.of(client, clock)
+    controller = NodeTaintController(around, config or NodeTaintConfig())
+    async with around.pictures, running(controller.run(), name=NAME):
         yield controller

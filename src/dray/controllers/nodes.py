@@ -22,15 +22,16 @@ from dray.api.kinds import LEASES, NODES
 from dray.api.meta import format_time
 from dray.api.taints import Effect, Taint
 from dray.client.client import Client
-from dray.client.reflector import Reflector
 from dray.client.requests import Selection, WriteOptions
+from dray.controllers.pictures import Surroundings
 from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
-from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
 
 _log = get_log("controllers.nodes")
-NAME: Final = "node-lifecycle"
+NAME: Final = "node-lifecycle-controller"
+_MANAGER: Final = "node-lifecycle"
 LEASE_NAMESPACE: Final = "kube-node-lease"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -131,17 +132,17 @@ def _condition(node: Node, kind: str) -> NodeCondition | None:
 class NodeController:
     """Made by `node_controller`; `passes` counts the finished looks at all nodes."""
 
-    def __init__(self, client: Client, config: NodeConfig, clock: Clock) -> None:
+    def __init__(self, around: Surroundings, config: NodeConfig) -> None:
         self.passes = 0
-        self.nodes: Reflector[Node] = Reflector(client, NODES, clock=clock)
-        self.leases: Reflector[Lease] = Reflector(client, LEASES, Selection(LEASE_NAMESPACE), clock=clock)
-        self._client, self._config, self._clock = client, config, clock
+        self.nodes = around.pictures.of(NODES)
+        self.leases = around.pictures.of(LEASES, Selection(LEASE_NAMESPACE))
+        self._client, self._config, self._clock = around.client, config, around.clock
         self._beats: dict[str, Heartbeat] = {}
 
     async def run(self) -> None:
         """Until cancelled; both pictures must be entered."""
         while True:
-            nodes = sorted(self.nodes.snapshot().values(), key=lambda node: node.metadata.name)
+            nodes = sorted(self.nodes.values(), key=lambda node: node.metadata.name)
             self._beats = {one.metadata.name: self._beat(one) for one in nodes}
             if await self._is_served():
                 for node in nodes:
@@ -200,7 +201,7 @@ class NodeController:
 
     async def _write(self, node: Node, plan: NodePlan) -> None:
         version = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
-        options = WriteOptions(field_manager=NAME)
+        options = WriteOptions(field_manager=_MANAGER)
         if plan.conditions is not None:
             change: dict[str, Any] = {"status": {"conditions": [to_raw(one) for one in plan.conditions]}}
             _log.warning("node is silent", node=node.metadata.name, silent_s=self._config.grace)
@@ -224,6 +225,7 @@ async def node_controller(
     client: Client, config: NodeConfig | None = None, *, clock: Clock | None = None
 ) -> AsyncIterator[NodeController]:
     """Runs while entered. Entered: the pictures are there."""
-    controller = NodeController(client, config or NodeConfig(), clock or SystemClock())
-    async with controller.leases, controller.nodes, running(controller.run(), name="node lifecycle"):
+    around = Surroundings.of(client, clock)
+    controller = NodeController(around, config or NodeConfig())
+    async with around.pictures, running(controller.run(), name=NAME):
         yield controller

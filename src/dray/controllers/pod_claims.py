@@ -8,7 +8,6 @@ import msgspec
 
 from dray.api.core import Pod
 from dray.api.core.pod import PodResourceClaim
-from dray.api.limits import POD_CLAIM_NAME_ANNOTATION
 from dray.api.meta import OwnerReference
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim_status import ResourceClaimConsumerReference
@@ -78,11 +77,6 @@ def is_for(claim: ResourceClaim, pod: Pod) -> bool:
         and owner is not None
         and owner.uid == pod.metadata.uid
     )
-
-
-def is_for_entry(claim: ResourceClaim, pod: Pod, pod_claim: str) -> bool:
-    """Whether the claim was made for this very entry of the pod, by whichever controller."""
-    return is_for(claim, pod) and claim.metadata.annotations.get(POD_CLAIM_NAME_ANNOTATION) == pod_claim
 
 
 def is_reserved(claim: ResourceClaim, pod: Pod) -> bool:

@@ -16,16 +16,17 @@ import msgspec
 from dray.api.core import Node, Pod
 from dray.api.kinds import NODES, PODS
 from dray.client.client import Client
-from dray.client.reflector import Reflector
 from dray.controllers.ending import Ending, PodEnder
+from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_claims import is_terminal
 from dray.errors import Error, InvariantError, NotFoundError
-from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
 
 _log = get_log("controllers.pod_gc")
-NAME: Final = "pod-garbage-collector"
+NAME: Final = "pod-garbage-collector-controller"
+_MANAGER: Final = "pod-garbage-collector"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _PLAIN: Final = Ending(fail=True, grace_period=0, even_deleted=True)
 _ORPHANED: Final = Ending(
@@ -80,10 +81,10 @@ def _judge(pod: Pod, nodes: Mapping[str, Node], gone: Collection[str]) -> Remova
     if name and name in gone and name not in nodes:
         return Removal(pod, "orphaned", _ORPHANED)
     if is_deleted and not name:
-        return Removal(pod, "never scheduled", _PLAIN)
+        return Removal(pod, "unscheduled", _PLAIN)
     node = nodes.get(name)
     if is_deleted and node is not None and not _is_ready(node) and _is_out_of_service(node):
-        return Removal(pod, "node out of service", _PLAIN)
+        return Removal(pod, "out-of-service", _PLAIN)
     return None
 
 
@@ -113,12 +114,13 @@ def _is_out_of_service(node: Node) -> bool:
 class PodGc:
     """Made by `pod_gc`; `passes` counts the finished looks at everything."""
 
-    def __init__(self, client: Client, config: PodGcConfig, clock: Clock) -> None:
+    def __init__(self, around: Surroundings, config: PodGcConfig) -> None:
         self.passes = 0
-        self.pods: Reflector[Pod] = Reflector(client, PODS, clock=clock)
-        self.nodes: Reflector[Node] = Reflector(client, NODES, clock=clock)
-        self._client, self._config, self._clock = client, config, clock
-        self._ender = PodEnder(client, NAME, clock)
+        self.pods = around.pictures.of(PODS)
+        self.nodes = around.pictures.of(NODES)
+        self._client, self._config, self._clock = around.client, config, around.clock
+        self._metrics = around.metrics
+        self._ender = PodEnder(around.client, _MANAGER, around.clock)
         self._missing: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -134,8 +136,8 @@ class PodGc:
             await self._clock.sleep(self._config.period)
 
     async def _pass(self) -> None:
-        pods = tuple(self.pods.snapshot().values())
-        nodes = {one.metadata.name: one for one in self.nodes.snapshot().values()}
+        pods = tuple(self.pods.values())
+        nodes = {one.metadata.name: one for one in self.nodes.values()}
         now = self._clock.monotonic()
         self._missing = missing_since(pods, nodes, self._missing, now)
         due = [name for name, since in self._missing.items() if now - since >= self._config.quarantine]
@@ -152,12 +154,15 @@ class PodGc:
 
     async def _remove(self, removal: Removal) -> None:
         meta = removal.pod.metadata
+        labels = (meta.namespace, removal.why)
         try:
             if await self._ender.end(meta.namespace, meta.name, meta.uid, removal.ending):
+                self._metrics.pods_collected.labels(*labels).inc()
                 _log.info("pod removed", pod=f"{meta.namespace}/{meta.name}", why=removal.why)
         except InvariantError:
             raise
         except Error as error:  # one that cannot go does not keep the others; the next pass tries again
+            self._metrics.pods_not_collected.labels(*labels).inc()
             _log.warning("pod not removed", pod=f"{meta.namespace}/{meta.name}", error=str(error))
 
 
@@ -166,6 +171,7 @@ async def pod_gc(
     client: Client, config: PodGcConfig | None = None, *, clock: Clock | None = None
 ) -> AsyncIterator[PodGc]:
     """Runs while entered. Entered: the pictures are there."""
-    collector = PodGc(client, config or PodGcConfig(), clock or SystemClock())
-    async with collector.nodes, collector.pods, running(collector.run(), name="pod garbage collector"):
+    around = Surroundings.of(client, clock)
+    collector = PodGc(around, config or PodGcConfig())
+    async with around.pictures, running(collector.run(), name=NAME):
         yield collector

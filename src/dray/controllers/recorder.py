@@ -1,4 +1,4 @@
-"""Events about pods. The same event of the same pod is one object with a count, whoever saw it, also after a restart."""
+"""Events about pods and PodGroups. The same one about the same object is stored once with a count, also after a restart."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 from dray.api.core import Pod
 from dray.api.kinds import EVENTS
 from dray.api.meta import format_time
+from dray.api.scheduling import PodGroup
 from dray.client.client import Client
 from dray.errors import ConflictError, Error, InvariantError
 from dray.runtime.clock import Clock
@@ -27,15 +28,15 @@ class Recorder:
         self._component = component
         self._clock = clock
 
-    async def tell(self, pod: Pod, kind: EventType, reason: str, message: str) -> None:
+    async def tell(self, subject: Pod | PodGroup, kind: EventType, reason: str, message: str) -> None:
         """Write it, or count it where it was told before."""
-        document = self._document(pod, kind, reason, message)
+        document = self._document(subject, kind, reason, message)
         try:
-            await self._write(document, pod.metadata.namespace)
+            await self._write(document, subject.metadata.namespace)
         except InvariantError:
             raise
         except Error as error:  # such as a namespace that is being deleted
-            _log.warning("event not written", reason=reason, pod=pod.metadata.name, error=str(error))
+            _log.warning("event not written", reason=reason, subject=subject.metadata.name, error=str(error))
 
     async def _write(self, document: dict[str, Any], namespace: str) -> None:
         try:
@@ -46,8 +47,10 @@ class Recorder:
             change = {"count": known.count + 1, "lastTimestamp": document["lastTimestamp"]}
             await self._client.patch(EVENTS, name, change, namespace=namespace)
 
-    def _document(self, pod: Pod, kind: EventType, reason: str, message: str) -> dict[str, Any]:
-        meta, now = pod.metadata, format_time(self._clock.now())
+    def _document(
+        self, subject: Pod | PodGroup, kind: EventType, reason: str, message: str
+    ) -> dict[str, Any]:
+        meta, now = subject.metadata, format_time(self._clock.now())
         message = message[:_MESSAGE_MAX]
         said = f"{meta.uid}\n{self._component}\n{kind}\n{reason}\n{message}"
         suffix = hashlib.sha256(said.encode()).hexdigest()[:16]
@@ -59,8 +62,8 @@ class Recorder:
                 "namespace": meta.namespace,
             },
             "involvedObject": {
-                "apiVersion": "v1",
-                "kind": "Pod",
+                "apiVersion": subject.api_version,
+                "kind": subject.kind,
                 "name": meta.name,
                 "namespace": meta.namespace,
                 "uid": meta.uid,

@@ -8,27 +8,35 @@ import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from dray.allocation.selector import check_selector
 from dray.api.codec import dump_yaml
-from dray.apiserver.access.certificates import Serving, serving_certificate
 from dray.apiserver.access.identity import admin
+from dray.apiserver.access.published import publish_trust
+from dray.apiserver.access.service_accounts import ServiceAccountTokens
+from dray.apiserver.access.signing import Signer
 from dray.apiserver.access.tokens import Tokens
+from dray.apiserver.custom.live import Live
 from dray.apiserver.http.handler import Handler
+from dray.apiserver.http.measures import Measures
 from dray.apiserver.http.server import Address, serve
 from dray.apiserver.http.writes import INDEXES
+from dray.apiserver.store.contract import Transaction
 from dray.apiserver.store.sqlite import open_store
-from dray.apiserver.upkeep import Upkeep
+from dray.apiserver.upkeep import EVENT_SECONDS, Upkeep
 from dray.apiserver.writing import indexes
 from dray.apiserver.writing.emptying import create_namespaces
 from dray.apiserver.writing.request import Rules
 from dray.client.kubeconfig import find_access
 from dray.errors import DeniedError, Error
+from dray.runtime.certificates import Serving, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory, open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
+from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
 
 _log = get_log("apiserver")
@@ -43,6 +51,7 @@ class ApiServerOptions:
 
     data_dir: Path
     address: Address
+    event_ttl: float = EVENT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +79,28 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
         make_directory(directory)
     except OSError as error:
         raise from_os_error(error, "make the directory", str(directory)) from error
-    tokens = Tokens(directory / "tokens.json")
     certificates = serving_certificate(directory / "pki", _names(host), clock.now())
-    kept = (*INDEXES, *indexes(rules.serving))
+    kept = (*INDEXES, *indexes())
     async with open_store(directory / "store.db", indexes=kept, clock=clock) as store:
-        await store.write(lambda transaction: create_namespaces(transaction, rules, clock.now()))
-        handler = Handler(store, rules, tokens, clock)
+        authority = certificates.ca.read_text()
+        await store.write(lambda transaction: _make_always_there(transaction, rules, authority, clock.now()))
+        signer = Signer(directory / "pki" / "service-accounts.key")
+        tokens = Tokens(directory / "tokens.json", ServiceAccountTokens(signer, clock, store))
+        live, measures = Live(store, rules), Measures(Metrics(), clock)
+        measures.of_store(store, lambda: [str(one.resource) for one in live.rules.serving.all])
+        handler = Handler(store, rules, tokens, clock, live, measures)
+        upkeep = Upkeep(store, rules, clock, live, options.event_ttl)
         async with (
-            running(Upkeep(store, rules, clock).run(), name="upkeep"),
+            running(upkeep.run(), name="upkeep"),
             serve(handler, options.address, certificates) as port,
         ):
             url = _url(host, port)
             yield Listening(url, _write_kubeconfig(directory / KUBECONFIG, url, tokens, certificates))
+
+
+def _make_always_there(transaction: Transaction, rules: Rules, authority: str, now: datetime) -> None:
+    create_namespaces(transaction, rules, now)
+    publish_trust(transaction, rules, authority, now)
 
 
 def _names(host: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from dray.allocation.cluster.workloads import has_ended
 from dray.api.core import Node, Pod
 from dray.api.core.node import NodeCondition
-from dray.scheduler.requests import taken_quantities
+from dray.scheduler.requests import resizing, taken_quantities
 
 POD: Final = "Pod"
 NODE: Final = "Node"
@@ -144,7 +144,7 @@ def _pod_actions(old: Pod, new: Pod) -> Iterator[Action]:
 
 
 def _has_shrunk(old: Pod, new: Pod) -> bool:
-    if old.spec is new.spec and old.status is new.status:
+    if old.spec == new.spec and resizing(old) == resizing(new):
         return False
     after = taken_quantities(new)
     return any(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dray.allocation.cluster.workloads import has_ended
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError, InvariantError
 from dray.scheduler.fit.ports import HostPort, UsedPorts, host_ports
 from dray.scheduler.fit.terms import PodTerm, anti_affinity_terms
-from dray.scheduler.requests import NOTHING, PODS, Amounts, ScoredUse, amounts, scored_use, taken
+from dray.scheduler.requests import NOTHING, PODS, Amounts, ScoredUse, amounts, resizing, scored_use, taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +134,29 @@ class Nodes:
 
     def pod(self, uid: str) -> Pod | None:
         """A pod that is counted on some node, as it was last seen."""
+        placed = self._placed(uid)
+        return None if placed is None else placed.pod
+
+    def _placed(self, uid: str) -> PlacedPod | None:
         name = self._where.get(uid)
-        return None if name is None else self._home(name).pods[uid].pod
+        return None if name is None else self._home(name).pods[uid]
 
     def with_anti_affinity(self) -> tuple[NodeInfo, ...]:
         """The nodes that have pods which want others to stay away."""
         names = dict.fromkeys(self._far.values())
         return tuple(self._infos[name] for name in names if name in self._infos)
 
+    @property
+    def has_anti_affinity(self) -> bool:
+        """Whether there are any such pods."""
+        return bool(self._far)
+
     def put_node(self, node: Node) -> None:
-        """A node came or changed."""
+        """A node came or changed. A change that matters to no pod, such as a heartbeat, is not taken up."""
         name = node.metadata.name
         info = self._infos.get(name)
+        if info is not None and _is_same(info.node, node):
+            return
         if info is None:
             info = self._without.pop(name) if name in self._without else NodeInfo.of(node)
             self._infos[name] = info
@@ -170,15 +181,23 @@ class Nodes:
         uid, name = pod.metadata.uid, pod.spec.node_name
         if not uid:
             raise InvariantError(f"pod {pod.metadata.namespace}/{pod.metadata.name} has no uid")
+        known = self._placed(uid)
+        if known is not None and _takes_the_same(known.pod, pod):
+            self._home(name).pods[uid] = replace(known, pod=pod)
+            return
         self.remove_pod(uid)
         if name and not has_ended(pod):
-            home = self._home(name)
-            placed = PlacedPod.of(pod)
-            home.put(placed)
-            self._where[uid] = name
-            if placed.far:
-                self._far[uid] = name
-            self._touch(home)
+            self.place(PlacedPod.of(pod))
+
+    def place(self, placed: PlacedPod) -> None:
+        """As `put_pod`, for a pod that is not counted yet and has its node's name set."""
+        uid, name = placed.pod.metadata.uid, placed.pod.spec.node_name
+        home = self._home(name)
+        home.put(placed)
+        self._where[uid] = name
+        if placed.far:
+            self._far[uid] = name
+        self._touch(home)
 
     def remove_pod(self, uid: str) -> None:
         """A pod went, or its binding failed. A no-op for one that is not counted."""
@@ -202,6 +221,30 @@ class Nodes:
     def _touch(self, info: NodeInfo) -> None:
         self._generation += 1
         info.generation = self._generation
+
+
+def _is_same(old: Node, new: Node) -> bool:
+    """Whether nothing is different that a check, a score or a device selector reads."""
+    before, after = old.metadata, new.metadata
+    return (
+        (before.uid, before.labels) == (after.uid, after.labels)
+        and old.spec == new.spec
+        and old.status.allocatable == new.status.allocatable
+        and old.status.declared_features == new.status.declared_features
+    )
+
+
+def _takes_the_same(old: Pod, new: Pod) -> bool:
+    """Whether a pod that is counted need not be counted anew; its labels may matter to others, so they must be the same."""
+    if old.spec is not new.spec and old.spec != new.spec:
+        return False
+    before, after = old.metadata, new.metadata
+    return (
+        not has_ended(new)
+        and before.labels == after.labels
+        and before.deletion_timestamp == after.deletion_timestamp
+        and resizing(old) == resizing(new)
+    )
 
 
 def _zone(node: Node) -> tuple[str, str]:

@@ -52,6 +52,10 @@ class SchedulingQueue:
         """One of them."""
         return self._pods.get(uid)
 
+    def gated(self) -> int:
+        """How many of the unschedulable ones are kept out of the queue before any node is asked."""
+        return sum(1 for uid in self._unschedulable.all() if self._pods[uid].gate is not None)
+
     def counts(self) -> dict[Place, int]:
         """How many pods are where."""
         return {
@@ -65,7 +69,7 @@ class SchedulingQueue:
         """A pod without a node came or changed. The same again is harmless."""
         waiting = self._pods.get(pod.metadata.uid)
         if waiting is None:
-            waiting = self._pods[pod.metadata.uid] = Waiting(pod, now, Attempts())
+            waiting = self._pods[pod.metadata.uid] = Waiting(pod, now, Attempts(), came=now)
             self._requeue(waiting, _Urgency.NOW, now)
             return
         happening = pod_happening(waiting.pod, pod)
@@ -131,17 +135,25 @@ class SchedulingQueue:
         urgency = max((least, *(self._urgency(waiting, happening) for happening in meanwhile)))
         self._requeue(waiting, urgency, now)
 
-    def happened(self, happening: Happening, now: float) -> None:
-        """Something changed in the cluster: wake those that it may help; those in flight hear of it when their try is over."""
+    def happened(self, happening: Happening, now: float, only: Iterable[str] | None = None) -> None:
+        """Something changed in the cluster: wake those that it may help; those in flight hear of it when their try is over.
+
+        `only` are the uids of the pods that it may help at all, where the caller knows: then no others are asked.
+        """
         checks = frozenset(listeners(self._hints, happening))
         for_all = is_for_all(happening)
         if not checks and not for_all:
             return
-        for uid in self._unschedulable.all() if for_all else self._unschedulable.waiting_for(sorted(checks)):
-            waiting = self._pods[uid]
+        for uid in self._hearing(checks, for_all=for_all) if only is None else only:
+            waiting = self._pods.get(uid)
+            if waiting is None or waiting.place is not Place.UNSCHEDULABLE:
+                continue
             if for_all or waiting.gate is None or waiting.gate.check in checks:
                 self._wake(waiting, happening, now)
         self._in_flight.happened(happening)
+
+    def _hearing(self, checks: Iterable[str], *, for_all: bool) -> tuple[str, ...]:
+        return self._unschedulable.all() if for_all else self._unschedulable.waiting_for(sorted(checks))
 
     def activate(self, uid: str, now: float) -> None:
         """Someone knows that the pod shall be tried, whatever it waited for. Gates hold it all the same."""

@@ -68,8 +68,27 @@ def taken(pod: Pod) -> dict[str, int]:
 
 
 def taken_quantities(pod: Pod) -> ResourceList:
-    """The same in exact amounts, and of every resource."""
-    return requested(_resized(pod))
+    """The same in exact amounts, and of every resource. What its devices take from the node counts, too."""
+    total = requested(_resized(pod))
+    whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
+    for one in pod.status.node_allocatable_resource_claim_statuses:
+        for name, amount in one.resources.items():
+            if name not in whole:  # requests of the pod as a whole cover its devices
+                total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def resizing(pod: Pod) -> object:
+    """What of a pod's status changes how much it takes; equal where it takes the same, as long as its spec is the same."""
+    status = pod.status
+    statuses = (*status.container_statuses, *status.init_container_statuses)
+    sizes = [
+        (one.name, one.resources, one.allocated_resources) for one in statuses if one.resources is not None
+    ]
+    told = status.node_allocatable_resource_claim_statuses
+    if not sizes and status.resources is None and not told:
+        return None
+    return sizes, status.resources, status.allocated_resources, told, _is_infeasible(pod)
 
 
 def scored_use(pod: Pod) -> ScoredUse:

@@ -60,6 +60,8 @@ class Waiting:
     pending: frozenset[str] = frozenset()
     gate: Rejection | None = None
     is_gone: bool = False
+    came: float = 0.0
+    """When it was seen first."""
 
     @property
     def uid(self) -> str:

@@ -138,6 +138,11 @@ _create(
     "Invalid spec.schedulingGates[0]",
     "Duplicate spec.schedulingGates[2]",
 )
+_GROUPS: Final = "the field is dropped while the gate GenericWorkload is off"
+_GROUP: Final = "spec.schedulingGroup.podGroupName"
+_create("group", {"spec.schedulingGroup": {"podGroupName": "g.example"}}, ours_only=_GROUPS)
+_create("group without a name", {"spec.schedulingGroup": {}}, f"Invalid {_GROUP}", ours_only=_GROUPS)
+_create("group name wrong", {"spec.schedulingGroup": {"podGroupName": "G"}}, f"Invalid {_GROUP}", ours_only=_GROUPS)
 _create("gates and a node", {"spec.schedulingGates": [{"name": "a"}], "spec.nodeName": "n"}, "Forbidden spec.nodeName")
 _A: Final = "spec.affinity.nodeAffinity"
 _REQUIRED, _WISH = ("requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution")
@@ -211,6 +216,26 @@ _status(
 )
 _E: Final = "status.extendedResourceClaimStatus"
 _MAPPING: Final = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "r"}
+_N: Final = "nodeAllocatableResourceClaimStatuses"
+_NS: Final = f"status.{_N}[0]"
+_TAKEN: Final = {"resourceClaimName": "claim-a", "containers": ["main"], "resources": {"cpu": "2", "memory": "1Gi"}}
+_status("node resources", {**_QOS, _N: [_TAKEN]}, old=_QOS)
+_status(
+    "node resources of a claim from a template",
+    {**_QOS, "resourceClaimStatuses": [{"name": "nic", "resourceClaimName": "made"}], _N: [{**_TAKEN, "resourceClaimName": "made"}]},
+    old=_QOS,
+)
+_status("node resources of no claim", {**_QOS, _N: [{**_TAKEN, "resourceClaimName": "x"}]}, f"Invalid {_NS}.resourceClaimName", old=_QOS)
+_status(
+    "node resources without a claim",
+    {**_QOS, _N: [{**_TAKEN, "resourceClaimName": ""}]},
+    f"Required {_NS}.resourceClaimName", f"Invalid {_NS}.resourceClaimName",
+    old=_QOS,
+)
+_status("node resources of no container", {**_QOS, _N: [{**_TAKEN, "containers": []}]}, f"Required {_NS}.containers", old=_QOS)
+_status("no node resources", {**_QOS, _N: [{**_TAKEN, "resources": {}}]}, f"Required {_NS}.resources", old=_QOS)
+_status("node resources of a plugin", {**_QOS, _N: [{**_TAKEN, "resources": {"example.com/a": "1"}}]}, f"Invalid {_NS}.resources[example.com/a]", old=_QOS)
+_status("negative node resources", {**_QOS, _N: [{**_TAKEN, "resources": {"cpu": "-1"}}]}, f"Invalid {_NS}.resources[cpu]", old=_QOS)
 _status("extended claim", {**_QOS, "extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [_MAPPING]}}, old=_QOS)
 _status(
     "extended claim empty",

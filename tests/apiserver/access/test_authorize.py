@@ -235,3 +235,13 @@ def test_a_refusal_reads_as_an_api_servers() -> None:
         'resourceclaims.resource.k8s.io "c" is forbidden: User "eve" cannot update resource '
         '"resourceclaims/status" in API group "resource.k8s.io" in the namespace "ns"'
     )
+
+
+def test_a_node_asks_about_its_callers_and_for_the_tokens_of_its_pods() -> None:
+    reviews = ("tokenreviews.authentication.k8s.io", "subjectaccessreviews.authorization.k8s.io")
+    assert all(may(N1, Asked("create", one)) for one in reviews)
+    assert not may(N1, Asked("list", reviews[0]))
+    assert may(N1, Asked("create", "serviceaccounts", "ns", "account", "token"))
+    assert not may(node("n2"), Asked("create", "serviceaccounts", "ns", "account", "token"))
+    assert not may(N1, Asked("create", "serviceaccounts", "ns", "another", "token"))
+    assert not may(N1, Asked("create", "serviceaccounts", "ns", "account"))

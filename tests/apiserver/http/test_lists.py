@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
-from dray.apiserver.http.lists import as_list, as_table, find
+from dray.apiserver.http.lists import answer_list, as_list, as_table, find
 from dray.apiserver.http.options import list_options
 from dray.apiserver.http.paths import Place, parse_path
 from dray.apiserver.served import standard
@@ -136,3 +140,56 @@ async def test_tables(store: Store) -> None:
     answer = json.loads(as_table(where, find(store, where, list_options({}, where.served)), "", NOW))
     assert answer["kind"] == "Table" and answer["rows"][0]["cells"] == ["x", 1, "60m"]
     assert answer["metadata"]["resourceVersion"] == str(store.revision)
+
+
+@asynccontextmanager
+async def answering(store: Store) -> AsyncIterator[str]:
+    """The list of ConfigMaps over HTTP."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        where = place()
+        return await answer_list(
+            request, where, find(store, where, list_options(request.query, where.served))
+        )
+
+    application = web.Application()
+    application.router.add_get("/", handle)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=2, handler_cancellation=True)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+async def fill(store: Store, count: int) -> None:
+    for number in range(count):
+        await put(store, "a", f"n{number:04}", text="x" * 4000)
+
+
+@pytest.mark.parametrize("count", [0, 1, 60, 150, 151])
+async def test_short_and_long_lists_on_the_wire(store: Store, count: int) -> None:
+    await fill(store, count)
+    async with answering(store) as url, aiohttp.ClientSession() as session:
+        for query in ("", "?limit=100"):
+            async with session.get(url + query) as answer:
+                body = await answer.read()
+                assert answer.headers["Content-Length"] == str(len(body))
+                assert answer.headers["Content-Type"] == "application/json"
+            where = place()
+            options = list_options({"limit": "100"} if query else {}, where.served)
+            assert body == as_list(where, find(store, where, options))
+
+
+async def test_who_leaves_in_the_middle_of_a_list_disturbs_nobody(store: Store) -> None:
+    await fill(store, 800)
+    async with answering(store) as url, aiohttp.ClientSession() as session:
+        for _ in range(3):
+            port = int(url.rpartition(":")[2].rstrip("/"))
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            await reader.readexactly(1000)
+            writer.transport.abort()
+        async with asyncio.timeout(10), session.get(url) as answer:
+            assert len((await answer.json())["items"]) == 800

@@ -47,6 +47,8 @@ def test_all_that_can_be_asked() -> None:
         ({"fieldSelector": "spec.other=1"}, "fieldSelector"),
         ({"limit": "-1"}, "limit"),
         ({"limit": "x"}, "limit"),
+        ({"limit": "9" * 5000}, "limit"),
+        ({"timeoutSeconds": "1" * 5000}, "timeoutSeconds"),
         ({"limit": "٣"}, "limit"),
         ({"resourceVersion": "1.5"}, "resourceVersion"),
         ({"resourceVersion": str(2**63)}, "resourceVersion"),

@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 
 from dray.api.kinds import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dray.apiserver.access.certificates import serving_certificate
 from dray.apiserver.access.identity import Identity, admin, node, reader
 from dray.apiserver.access.tokens import Tokens
 from dray.apiserver.http.handler import Handler
@@ -27,6 +26,7 @@ from dray.client.kubeconfig import find_access
 from dray.client.reflector import Reflector
 from dray.client.requests import PatchType, Selection
 from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError
+from dray.runtime.certificates import serving_certificate
 from dray.runtime.clock import SystemClock
 
 POD: dict[str, Any] = {
@@ -59,7 +59,7 @@ class Running:
 async def running(directory: Path) -> AsyncIterator[Running]:
     clock, rules, tokens = SystemClock(), Rules(), Tokens(directory / "tokens.json")
     certificates = serving_certificate(directory / "pki", ("127.0.0.1",), datetime.now(UTC))
-    async with open_store(directory / "store.db", indexes=(*INDEXES, *indexes(rules.serving))) as store:
+    async with open_store(directory / "store.db", indexes=(*INDEXES, *indexes())) as store:
         await store.write(lambda transaction: create_namespaces(transaction, rules, clock.now()))
         handler = Handler(store, rules, tokens, clock)
         async with serve(handler, Address(), certificates) as port:
@@ -216,7 +216,7 @@ async def ask(server: Running, method: str, path: str, **more: Any) -> tuple[int
         (
             "POST",
             "/api/v1/namespaces/default/pods",
-            {"data": b"k8s\0", "headers": {"Content-Type": "application/vnd.kubernetes.protobuf"}},
+            {"data": b"{}", "headers": {"Content-Type": "text/plain"}},
             415,
             "UnsupportedMediaType",
         ),

@@ -114,7 +114,7 @@ EVENT = {
             },
             ["1s", "", "", "", "", "", "", "2m", 9, "x"],
         ),
-        ("Deployment", {"spec": {"whatever": 1}}, ["x", "60m"]),
+        ("PodTemplate", {"spec": {"whatever": 1}}, ["x", "60m"]),
         ("DeviceClass", {}, ["x", "60m"]),
     ],
 )

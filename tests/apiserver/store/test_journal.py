@@ -43,6 +43,18 @@ def test_rows_come_back_in_order_with_the_counters(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_batches_of_any_size_are_whole(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "s")
+    revision, written = 2, []
+    for size in (0, 1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 150):
+        changes = [change(revision + number, f"n{number}", raw=b"%d" % number) for number in range(size)]
+        journal.commit(Batch(changes, revision + size, 1, ()))
+        revision += size
+        written += [one.new for one in changes]
+    assert [row.new for row in journal.rows()] == written
+    journal.close()
+
+
 def test_a_failed_batch_leaves_nothing(tmp_path: Path) -> None:
     journal = opened(tmp_path / "s")
     journal.commit(Batch([change(2)], 2, 1, ()))

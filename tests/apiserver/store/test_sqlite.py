@@ -171,6 +171,35 @@ async def test_an_index_follows_every_state(tmp_path: Path) -> None:
         assert await store.write(lambda t: [s.key.name for s in t.indexed("devices", "d3")]) == ["a"]
 
 
+async def test_an_index_of_all_resources_and_durable_lookups(tmp_path: Path) -> None:
+    def words(stored: Stored) -> list[str]:
+        return [str(loads(stored.raw)["value"])]
+
+    gate, indexes = Gate(), [Index("word", "", words), Index("pod word", "pods", words)]
+    node, other = key("b", "", "nodes"), key("a", "", "things")
+    async with (
+        open_store(tmp_path / "s", indexes=indexes, connect=gate.connect) as store,
+        asyncio.TaskGroup() as group,
+    ):
+        for place in (other, B, A, node):
+            await store.write(put(place, "x"))
+        assert [s.key for s in store.indexed("word", "x")] == [node, A, B, other]
+        assert [s.key for s in store.indexed("pod word", "x")] == [A, B]
+        assert store.indexed("word", "y") == ()
+        with pytest.raises(InvariantError, match="no index"):
+            store.indexed("owners", "x")
+        gate.is_on = True
+        gate.hold()
+        group.create_task(store.write(put(node, "y")))
+        await asyncio.sleep(0)
+        seen = group.create_task(store.write(lambda t: [s.key for s in t.indexed("word", "y")]))
+        await asyncio.sleep(0)
+        assert store.indexed("word", "y") == () and len(store.indexed("word", "x")) == 4
+        gate.release()
+        assert await seen == [node]
+        assert [s.key for s in store.indexed("word", "y")] == [node]
+
+
 async def test_everything_is_there_after_a_restart(tmp_path: Path) -> None:
     clock = FakeClock()
     async with store_at(tmp_path / "d" / "store.db") as store:

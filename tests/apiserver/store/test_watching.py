@@ -10,6 +10,7 @@ import pytest
 
 from dray.apiserver.store.contract import Bookmark, Change, ChangeKind, Expired, RevisionTooLargeError
 from dray.apiserver.store.sqlite import SqliteStore
+from dray.errors import UnavailableError
 from dray.runtime.clock import FakeClock
 from tests.apiserver.store.stores import delete, key, put, store_at, until_bookmark, value_of
 
@@ -140,3 +141,42 @@ async def test_a_restart_keeps_what_the_table_has(tmp_path: Path, clock: FakeClo
         async with store.watch("pods", since=8) as watch:
             changes, _ = await until_bookmark(watch, clock)
         assert [(c.revision, value_of(c.old)) for c in changes] == [(9, 6), (10, 7), (11, 8), (12, 9)]
+
+
+async def test_a_feed_tells_and_is_taken_from(store: SqliteStore, clock: FakeClock) -> None:
+    told: list[int] = []
+    with store.follow("pods", "ns", None, lambda: told.append(store.revision)) as feed:
+        assert (feed.seen, feed.take(), told) == (1, (), [])
+        await store.write(put(key("a"), 1))
+        await store.write(put(key("x", "other"), 1))
+        await store.write(put(key("x", "ns", "nodes"), 1))
+        assert told == [2, 3]
+        assert [(c.revision) for c in feed.take()] == [2]
+        assert (feed.take(), feed.seen) == ((), 3)
+        await clock.advance(60)
+        assert (feed.take(), feed.take()) == ((Bookmark(4),), ())
+    assert store.watchers == 0
+    await store.write(put(key("a"), 2))
+    assert len(told) == 3
+
+
+async def test_a_feed_that_is_left_behind_and_one_that_ends(store: SqliteStore) -> None:
+    told: list[bool] = []
+    with store.follow("pods", "", None, lambda: told.append(feed.has_ended)) as feed:
+        for number in range(12):
+            await store.write(put(key("a"), number))
+        with pytest.raises(Expired):
+            feed.take()
+        await store.stop()
+        assert feed.has_ended and told == [*[False] * 12, True]
+    with pytest.raises(UnavailableError), store.follow("pods", "", None, lambda: None):
+        pass
+
+
+async def test_a_feed_begins_where_a_watch_may(store: SqliteStore) -> None:
+    with pytest.raises(RevisionTooLargeError), store.follow("pods", "", 5, lambda: None):
+        pass
+    for number in range(12):
+        await store.write(put(key("a"), number))
+    with pytest.raises(Expired), store.follow("pods", "", 1, lambda: None):
+        pass

@@ -42,7 +42,8 @@ class SmallTransaction:
 
     def indexed(self, name: str, value: str) -> tuple[Stored, ...]:
         index = self._indexes[name]
-        return tuple(one for one in self.list(index.resource) if value in index.values(one))
+        resources = [index.resource] if index.resource else sorted({key.resource for key in self.objects})
+        return tuple(one for place in resources for one in self.list(place) if value in index.values(one))
 
     def put(self, key: Key, uid: str, document: dict[str, Any]) -> Stored:
         self.last += 1
@@ -73,7 +74,7 @@ class SmallStore:
         self.revision = 1
         self.now = START
         self.changes: list[Change] = []
-        self._indexes = {index.name: index for index in indexes(self.rules.serving)}
+        self._indexes = {index.name: index for index in indexes()}
         self.run(lambda transaction: create_namespaces(transaction, self.rules, self.now))
         self.changes.clear()
 

@@ -55,6 +55,33 @@ def test_a_device_is_allocated_once_and_the_refusal_names_the_holder() -> None:
     allocate(store, "b", result("gpu-2"))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "is_fine"),
+    [
+        ({}, {}, False),
+        ({}, {"shareID": SHARE}, False),
+        ({"shareID": SHARE}, {"shareID": SHARE}, False),
+        ({"shareID": SHARE}, {"shareID": OTHER}, True),
+        ({"adminAccess": True}, {"adminAccess": True}, False),
+        ({"adminAccess": True}, {}, False),
+        ({"adminAccess": True, "shareID": SHARE}, {"shareID": OTHER}, True),
+    ],
+)
+def test_a_claim_gets_a_device_once_or_in_different_shares(
+    first: Document, second: Document, is_fine: bool
+) -> None:
+    store = claims()
+    requests = [{"name": "one", "exactly": {"deviceClassName": "c", "adminAccess": True}}]
+    spec = {"devices": {"requests": requests}}
+    store.create("resourceclaims", {"metadata": {"name": "a"}, "spec": spec}, namespace="admin")
+    results = (result("gpu-0", **first), result("gpu-0", **second))
+    if is_fine:
+        allocate(store, "a", *results, namespace="admin")
+        return
+    with pytest.raises(ConflictError, match="is allocated twice"):
+        allocate(store, "a", *results, namespace="admin")
+
+
 def test_other_namespaces_hold_devices_too() -> None:
     store = claims("a")
     store.create("resourceclaims", claim("a"), namespace="other")

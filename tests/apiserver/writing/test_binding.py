@@ -35,6 +35,23 @@ def test_a_pod_is_put_on_a_node_once() -> None:
         bound(store, "m")
 
 
+@pytest.mark.parametrize(
+    ("node", "metadata", "text"),
+    [
+        ("$(A)", {}, r'target\.name: Invalid value: "\$\(A\)"'),
+        ("", {}, r"target\.name: Required value"),
+        ("n", {"labels": {"a": "b c"}}, r"metadata\.labels: Invalid value"),
+        ("n", {"annotations": {"/": ""}}, r"metadata\.annotations: Invalid value"),
+    ],
+)
+def test_nothing_is_put_into_a_pod_that_its_rules_refuse(node: str, metadata: Document, text: str) -> None:
+    store = SmallStore()
+    before = store.create("pods", pod())
+    with pytest.raises(InvalidError, match=text):
+        bound(store, node, **metadata)
+    assert store.get("pods", "web") == before
+
+
 def test_the_nomination_goes_and_the_condition_turns() -> None:
     store = SmallStore()
     created = store.create("pods", pod())

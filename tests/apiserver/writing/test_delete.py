@@ -86,6 +86,21 @@ def test_pods_die_gracefully(
     assert (store.get("pods", "web") is None) is gone
 
 
+@pytest.mark.parametrize("seconds", [2**33, 2**63 - 1])
+def test_a_grace_may_be_longer_than_time_itself(seconds: int) -> None:
+    store = SmallStore()
+    for name, spec, options in (
+        ("a", {}, {"grace_period_seconds": seconds}),
+        ("b", {"terminationGracePeriodSeconds": seconds}, {}),
+    ):
+        store.create("pods", pod(name, nodeName="n", **spec))
+        metadata = body(remove(store, "pods", name, **options))["metadata"]
+        assert metadata["deletionGracePeriodSeconds"] == seconds
+        assert metadata["deletionTimestamp"] == "2166-02-07T06:28:16Z"
+        sooner = body(remove(store, "pods", name, grace_period_seconds=5))["metadata"]
+        assert sooner["deletionTimestamp"] == "2030-01-01T00:00:05Z"
+
+
 def test_a_second_deletion_only_makes_it_sooner() -> None:
     store = SmallStore()
     store.create("pods", pod(nodeName="n"))

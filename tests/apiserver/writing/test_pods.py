@@ -98,7 +98,10 @@ def test_priorities_that_are_made_up(spec: Document, text: str) -> None:
 
 def test_a_class_that_makes_no_sense_stops_nobody_else() -> None:
     store = SmallStore()
-    store.create("priorityclasses", {"metadata": {"name": "odd"}, "value": "many", "globalDefault": True})
+    store.create("priorityclasses", {"metadata": {"name": "odd"}, "value": 1, "globalDefault": True})
+    odd = store.stored("priorityclasses", "odd")
+    document = {"metadata": {"name": "odd"}, "value": "many", "globalDefault": True}
+    store.run(lambda transaction: transaction.put(odd.key, odd.uid, document))
     assert store.create("pods", pod())["spec"]["priority"] == 0
     with pytest.raises(DeniedError, match="no PriorityClass with name odd was found"):
         store.create("pods", pod("other", priorityClassName="odd"))

@@ -212,13 +212,13 @@ def test_rules_about_changes(plural: str, document: Document, change: Document, 
 
 def test_generations_count_what_is_wanted() -> None:
     store = SmallStore()
-    for plural, path in (("deployments", "spec"), ("endpointslices", "ports")):
+    for plural, path, value in (("deployments", "spec", {"a": 1}), ("endpointslices", "ports", [{"port": 1}])):
         created = store.create(plural, {"metadata": {"name": "one"}})
         labelled = body(
             put(store, plural, changed(created, lambda new: new["metadata"].update(labels={"a": "b"})))
         )
         assert labelled["metadata"]["generation"] == 1
-        assert body(put(store, plural, labelled | {path: {"a": 1}}))["metadata"]["generation"] == 2
+        assert body(put(store, plural, labelled | {path: value}))["metadata"]["generation"] == 2
 
 
 def test_a_priority_class_stays_the_same() -> None:

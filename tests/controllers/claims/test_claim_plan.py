@@ -1,8 +1,4 @@
-"""What happens to claims when their users go: Kubernetes' own scenarios for claims (TestSyncHandler), and ours.
-
-Left out, because PodGroups are not served yet: clear-reserved-podgroup. A reservation of a group is an unknown kind here,
-as with the gate off (dont-clear-reserved-podgroup-feature-disabled).
-"""
+"""What happens to claims when their users go: Kubernetes' own scenarios for claims (TestSyncHandler), and ours."""
 
 from __future__ import annotations
 
@@ -12,9 +8,12 @@ import pytest
 
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim
-from dray.controllers.claims.claim_plan import plan_claim, pods_to_look_up
+from dray.api.scheduling import PodGroup
+from dray.controllers.claims.claim_plan import groups_to_look_up, plan_claim, pods_to_look_up
 from dray.controllers.claims.known import Table
 from dray.controllers.claims.steps import ClaimPolicy, ClaimStep, RemoveFinalizer, SetReservations
+from tests.controllers.claims.groups import GROUP_UID, ON, group, group_claim
+from tests.controllers.claims.groups import user as group_user
 from tests.controllers.objects import NS, OTHER_UID, claim, pod, user
 
 OTHER = user("q", OTHER_UID)
@@ -142,6 +141,68 @@ def test_scenario(case: Case) -> None:
     live = {one.metadata.name: one for one in case.live}
     looked = {name: live.get(name) for name in names}
     assert told(plan_claim(case.claim, table, looked, case.policy)) == case.expected
+
+
+IN_GROUP = reserved(users=[group_user()])
+USED = group_claim(users=[group_user()], allocated=True, finalizer=True)
+HERE, NEXT = group(), group(uid=OTHER_UID)
+KEEP_ORPHANS = ClaimPolicy(workload_claims=True, collect_orphans=False)
+
+
+@dataclass(frozen=True)
+class GroupCase:
+    name: str
+    claim: ResourceClaim
+    expected: list[str]
+    groups: tuple[PodGroup, ...] = ()
+    live: tuple[PodGroup, ...] = ()
+    deleted: frozenset[str] = frozenset()
+    looks: tuple[str, ...] = ()
+    policy: ClaimPolicy = ON
+
+
+GROUP_CASES = [
+    GroupCase("stay-reserved-podgroup-seen", IN_GROUP, [], (HERE,)),
+    GroupCase("stay-reserved-podgroup-not-seen", IN_GROUP, [], (), (HERE,), looks=("g",)),
+    GroupCase("clear-reserved-podgroup", IN_GROUP, FREE, looks=("g",)),
+    GroupCase("dont-clear-reserved-podgroup-feature-disabled", IN_GROUP, [], policy=COLLECT),
+    GroupCase("known to be gone", IN_GROUP, FREE, deleted=frozenset({GROUP_UID})),
+    GroupCase("replaced", IN_GROUP, FREE, (NEXT,), (NEXT,), looks=("g",)),
+    GroupCase(
+        "replaced in the cache, but the reserved one is newer", IN_GROUP, [], (NEXT,), (HERE,), looks=("g",)
+    ),
+    GroupCase("a group that is being deleted still has pods", IN_GROUP, [], (group(deleted=True),)),
+    GroupCase(
+        "a strange user stays", reserved(users=[group_user(), FOREIGN]), ["reserved (foo)"], looks=("g",)
+    ),
+    GroupCase("made for it and gone with it", USED, [*FREE, "delete"], looks=("g",)),
+    GroupCase("made for it and kept", USED, [], (HERE,)),
+    GroupCase("made for it, never used", group_claim(), ["delete"], looks=("g",)),
+    GroupCase("made for it, not seen yet", group_claim(), [], (), (HERE,), looks=("g",)),
+    GroupCase("left to the garbage collector", group_claim(), [], policy=KEEP_ORPHANS),
+    GroupCase("not ours without the gate", group_claim(), [], policy=COLLECT),
+    GroupCase("a second owner decides", group_claim(more_owners=1), [], looks=("g",)),
+    GroupCase("is being deleted already", group_claim(deleted=True), [], looks=("g",)),
+]
+
+
+@pytest.mark.parametrize("case", GROUP_CASES, ids=lambda case: case.name)
+def test_groups(case: GroupCase) -> None:
+    table = Table(groups={(NS, one.metadata.name): one for one in case.groups}, deleted=case.deleted)
+    assert pods_to_look_up(case.claim, table, case.policy) == ()
+    names = groups_to_look_up(case.claim, table, case.policy)
+    assert names == case.looks
+    live = {one.metadata.name: one for one in case.live}
+    looked = {name: live.get(name) for name in names}
+    assert told(plan_claim(case.claim, table, {}, case.policy, looked)) == case.expected
+
+
+def test_pods_and_groups_go_one_by_one() -> None:
+    both = reserved(users=[user(), group_user()])
+    table = Table(pods={(NS, "p"): DONE}, groups={(NS, "g"): HERE})
+    assert told(plan_claim(both, table, {}, ON)) == ["reserved (g)"]
+    table = Table(pods={(NS, "p"): RUNNING}, deleted=frozenset({GROUP_UID}))
+    assert told(plan_claim(both, table, {}, ON)) == ["reserved (p)"]
 
 
 def test_without_a_look_nothing_is_taken_away() -> None:

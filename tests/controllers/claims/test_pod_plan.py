@@ -1,9 +1,7 @@
-"""What pods get: Kubernetes' own scenarios for pods (TestSyncHandler), without those about PodGroups, and ours.
+"""What pods get: Kubernetes' own scenarios for pods (TestSyncHandler), and ours.
 
-Left out, because PodGroups are not served yet: create for PodGroup; skip create for Pod with PodGroup before and after
-the template exists; update Pod status with PodGroup claim; nop, recreate, missing-template, find-existing-claim-by-label,
-find-created-claim-in-cache, create-with-other-claim, wrong-claim-owner and create-conflict for PodGroups;
-no-such-podgroup; podgroup-deleted; add-reserved-podgroup. `create-conflict` is in test_controller.
+Those about PodGroups are in test_group_plan; `create-conflict`, `find-created-claim-in-cache` and `no-such-pod` need a
+server and are in test_controller.
 """
 
 from __future__ import annotations

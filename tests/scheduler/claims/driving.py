@@ -12,9 +12,11 @@ from dray.allocation.profiles import KUBERNETES_1_36
 from dray.api.codec import to_raw
 from dray.api.core import Node, Pod
 from dray.api.resource import DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.scheduling import PodGroup
 from dray.errors import ConflictError, Error
 from dray.scheduler.claims import bind
 from dray.scheduler.claims.filter import Filter, NodeFilter
+from dray.scheduler.claims.groups import idle_claims
 from dray.scheduler.claims.outcome import SUCCESS, Code, Status, failure
 from dray.scheduler.claims.pod_claims import NodeAllocation
 from dray.scheduler.claims.post_filter import PostFiltered, post_filter
@@ -25,13 +27,23 @@ from dray.scheduler.claims.score import normalize, score
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.claims.writes import Write
+from dray.scheduler.nodes import Nodes
 from tests.scheduler.claims.model_server import ModelServer
 from tests.scheduler.claims.objects import NOW, device_class, node
 
 
-def settings_with(gates: str = "", *, extended: bool = True, step_limit: int = 200_000) -> Settings:
+def settings_with(
+    gates: str = "",
+    *,
+    extended: bool = True,
+    step_limit: int = 200_000,
+    groups: bool = False,
+    node_resources: bool = False,
+) -> Settings:
     options = Options(features_for(KUBERNETES_1_36, gates), KUBERNETES_1_36, step_limit=step_limit)
-    return Settings.of(options, extended_resource=extended)
+    return Settings.of(
+        options, extended_resource=extended, workload_claims=groups, node_allocatable=node_resources
+    )
 
 
 DEFAULT = settings_with()
@@ -73,26 +85,39 @@ class World:
     slices: Sequence[ResourceSlice] = ()
     classes: Sequence[DeviceClass] = (device_class(),)
     nodes: Sequence[Node] = (node(),)
+    groups: Sequence[PodGroup] = ()
+    placed: Sequence[Pod] = ()
     settings: Settings = DEFAULT
     now: datetime = NOW
     before_bind: Callable[[ModelServer], None] = lambda server: None
     before_filter: Callable[[Tracker], None] = lambda tracker: None
     fails: Callable[[Write], Error | None] = lambda write: None
+    fails_to_bind: bool = False
+    """After PreBind."""
 
     def drive(self, pod: Pod) -> Cycle:
         """Takes the pod as far as it gets."""
         cycle = self.start()
         cycle.server.pods[pod.metadata.name] = to_raw(pod)
-        cycle.enqueued = pre_enqueue(pod, cycle.tracker.get)
+        cycle.enqueued = pre_enqueue(pod, cycle.tracker.get, pod_groups=self.settings.workload_claims)
         if not cycle.enqueued.is_success:
             return cycle
         found = pre_filter(pod, cycle.tracker, self.settings)
         cycle.prefiltered = found.status
         if not found.status.is_success:
             return cycle
-        asked = Filter(found.plan, cycle.tracker, self.settings, self.now)
+        asked = Filter(found.plan, cycle.tracker, self.settings, self.now, self.node_infos())
         self._filter(cycle, asked)
         return cycle
+
+    def node_infos(self) -> Nodes:
+        """With the pods that are on them."""
+        found = Nodes()
+        for one in self.nodes:
+            found.put_node(one)
+        for pod in self.placed:
+            found.put_pod(pod)
+        return found
 
     def start(self) -> Cycle:
         server = ModelServer()
@@ -101,6 +126,8 @@ class World:
             tracker.catalogue.set_class(one)
         for piece in self.slices:
             tracker.catalogue.set_slice(piece)
+        for group in self.groups:
+            tracker.groups.set_group(group)
         for claim in self.claims:
             tracker.set_claim(server.add(claim))
         self.before_filter(tracker)
@@ -114,7 +141,10 @@ class World:
             return
         if not good:
             places = {place for one in answers.values() for place in one.unavailable}
-            cycle.postfiltered = post_filter(asked.plan, places)
+            tracker, placed = cycle.tracker, self.placed
+            idle = idle_claims(asked.plan.pod, tracker.groups, tracker.get, placed)
+            idle = idle if self.settings.workload_claims else ()
+            cycle.postfiltered = post_filter(asked.plan, places, idle)
             self._send(cycle, cycle.postfiltered.writes)
             return
         made = {one.metadata.name: asked.allocate(one) for one in good}
@@ -130,9 +160,9 @@ class World:
         assert isinstance(held, Reserved), held
         cycle.reserved = held
         cycle.in_flight = sorted(one.claim.metadata.name for one in cycle.tracker.in_flight)
-        self._bind(cycle, held)
+        self.prebind(cycle, held)
 
-    def _bind(self, cycle: Cycle, held: Reserved) -> None:
+    def prebind(self, cycle: Cycle, held: Reserved) -> None:
         self.before_bind(cycle.server)
         claims = list(held.plan.claims)
         cycle.bound = SUCCESS
@@ -142,6 +172,13 @@ class World:
             if not status.is_success:
                 cycle.bound = status
                 break
+        if cycle.bound.is_success and (write := bind.pod_write(held)) is not None:
+            try:
+                self._send(cycle, (write,))
+            except Error as error:
+                cycle.bound = failure(str(error))
+        if cycle.bound.is_success and self.fails_to_bind:
+            cycle.bound = failure("binding failed")
         if not cycle.bound.is_success:
             self._send(cycle, unreserve(held, claims, cycle.tracker, self.now))
 

@@ -9,6 +9,7 @@ from dray.api.codec import view
 from dray.api.core import Node, Pod
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
+from dray.api.scheduling import PodGroup
 
 Json = dict[str, Any]
 
@@ -88,6 +89,30 @@ def claim(*requests: Json, name: str = "my-claim", status: Json | None = None, *
 def owned_by(owner: Pod, **fields: Any) -> Json:
     reference = {"apiVersion": "v1", "kind": "Pod", "name": owner.metadata.name, "uid": owner.metadata.uid}
     return {"ownerReferences": [{**reference, "controller": True, **fields}]}
+
+
+def group(*entries: Json, name: str = "my-group", made: dict[str, str] | None = None) -> PodGroup:
+    """`entries` of its claims; `made`: the claims from templates, by entry."""
+    statuses = [{"name": key, "resourceClaimName": value} for key, value in (made or {}).items()]
+    return view(
+        {
+            "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+            "spec": {"resourceClaims": list(entries)},
+            "status": {"resourceClaimStatuses": statuses},
+        },
+        PodGroup,
+    )
+
+
+def owned_by_group(owner: PodGroup, **fields: Any) -> Json:
+    meta = owner.metadata
+    reference = {"apiVersion": owner.api_version, "kind": "PodGroup", "name": meta.name, "uid": meta.uid}
+    return {"ownerReferences": [{**reference, "controller": True, **fields}]}
+
+
+def user_of_group(owner: PodGroup) -> Json:
+    meta = owner.metadata
+    return {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": meta.name, "uid": meta.uid}
 
 
 def result(device: str = "instance-1", name: str = "req-1", pool: str = "worker", **fields: Any) -> Json:

@@ -22,8 +22,8 @@ from tests.scheduler.claims.objects import NOW, allocated, allocation, as_alloca
 
 USER, OTHER = pod("my-claim"), pod(name="other")
 MINE = as_allocation(allocation())
-NEW = bind.ClaimBinding(USER, 0, claim(), MINE)
-JOIN = bind.ClaimBinding(USER, 0, allocated())
+NEW = bind.ClaimBinding(PodClaims(USER), 0, claim(), MINE)
+JOIN = bind.ClaimBinding(PodClaims(USER), 0, allocated())
 READY = claim(finalizers=[CLAIM_FINALIZER])
 SEEN = {"uid": "uid-my-claim", "resourceVersion": "1"}
 REFERENCE = {"resource": "pods", "name": "my-pod", "uid": "uid-my-pod"}
@@ -152,5 +152,5 @@ def test_shared_devices_are_kept_for_the_others_when_one_fails() -> None:
     bind.note_failed(tracker, NEW)
     bind.note_failed(tracker, NEW)
     assert len(tracker.allocated().devices) == 1
-    bind.note_failed(tracker, replace(NEW, pod=OTHER))
+    bind.note_failed(tracker, replace(NEW, plan=PodClaims(OTHER)))
     assert not tracker.allocated().devices

@@ -11,12 +11,15 @@ from dray.api.limits import EXTENDED_RESOURCE_CLAIM_ANNOTATION, IMPLICIT_EXTENDE
 from dray.api.resource import ResourceClaim
 from dray.errors import Error, UnavailableError
 from dray.scheduler.claims.extended import IN_MEMORY, is_extended, requests_and_mappings, wanted_by
+from dray.scheduler.claims.filter import Filter
 from dray.scheduler.claims.outcome import SKIP, SUCCESS, failure, unresolvable, unschedulable
+from dray.scheduler.claims.pre_filter import pre_filter
 from dray.scheduler.claims.writes import Verb, Write
-from tests.scheduler.claims.driving import Cycle, World, settings_with
+from tests.scheduler.claims.driving import DEFAULT, Cycle, World, settings_with
 from tests.scheduler.claims.objects import (
     CLASS,
     GPU,
+    NOW,
     allocated,
     claim,
     container,
@@ -281,6 +284,35 @@ def test_extended_resource_name_no_resource() -> None:
 def test_resource_that_nobody_has() -> None:
     cycle = FREE.drive(asking(container("con0", gpu=1, unknown=1)))
     assert cycle.filtered == {"worker": unresolvable("cannot fit resource")}
+
+
+def test_implicit_extended_resource_name_with_resources() -> None:
+    """One container asks for a class under both of its names; requests are numbered as the names are sorted."""
+    one = container("con0", gpu=2)
+    one["resources"]["requests"][f"{IMPLICIT_EXTENDED_RESOURCE_PREFIX}{CLASS}"] = "1"
+    cycle = FREE.drive(asking(one))
+    assert cycle.devices == [
+        "container-0-request-0=instance-1",
+        "container-0-request-1=instance-2",
+        "container-0-request-1=instance-3",
+    ]
+    assert cycle.bound == SUCCESS
+
+
+def test_nodes_that_serve_the_same_share_one_answer() -> None:
+    """And one where a device plugin serves the resource needs no claim at all."""
+    nodes = [node("worker"), node("worker-2"), node("plugin", gpu="1")]
+    slices = [slice_of(name, "g0") for name in ("worker", "worker-2")]
+    world = replace(FREE, nodes=nodes, slices=slices)
+    tracker = world.start().tracker
+    asked = Filter(pre_filter(USER, tracker, DEFAULT).plan, tracker, DEFAULT, NOW)
+    assert [asked.check(one).status.is_success for one in nodes] == [True, True, True]
+    (first,), (second,), served = (asked.claims_for(one) for one in nodes)
+    assert first is second
+    assert served == ()
+    tracker.catalogue.set_class(device_class("another-class", resource=GPU))
+    (third,) = asked.claims_for(nodes[0])
+    assert third is not first
 
 
 def test_implicit_extended_resource_name_two_containers_with_resources() -> None:

@@ -6,9 +6,17 @@ import pytest
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim
 from dray.errors import InvalidError
-from dray.scheduler.claims.hints import Hint, after_claim_change, after_pod_change
+from dray.scheduler.claims.hints import Hint, after_claim_change, after_group_change, after_pod_change
 from dray.scheduler.claims.resolve import Lookup
-from tests.scheduler.claims.objects import allocated, claim, owned_by, pod, template_entry
+from tests.scheduler.claims.objects import (
+    allocated,
+    claim,
+    group,
+    owned_by,
+    owned_by_group,
+    pod,
+    template_entry,
+)
 
 NAMED, WAITING = pod("my-claim"), pod(template_entry())
 MADE = pod(template_entry(), made={"entry-0": "my-claim"})
@@ -74,6 +82,26 @@ def renamed(one: Pod) -> Pod:
 )
 def test_after_pod_change(known: list[ResourceClaim], new: Pod, hint: Hint) -> None:
     assert after_pod_change(WAITING, new, knowing(*known)) is hint
+
+
+def test_a_claim_of_the_pods_group_counts_where_the_gate_is_on() -> None:
+    mine = group(template_entry())
+    member = pod(template_entry(), made={"entry-0": "my-claim"}, schedulingGroup={"podGroupName": "my-group"})
+    one = claim(**owned_by_group(mine))
+    known = knowing(one)
+    assert after_claim_change(member, None, one, known, pod_groups=True) is Hint.QUEUE
+    assert after_claim_change(member, None, one, known) is Hint.SKIP
+    assert after_pod_change(member, member, known, pod_groups=True) is Hint.QUEUE
+    assert after_pod_change(member, member, known) is Hint.SKIP
+
+
+def test_a_group_helps_its_own_pods() -> None:
+    member = pod(schedulingGroup={"podGroupName": "my-group"})
+    assert after_group_change(member, group()) is Hint.QUEUE
+    assert after_group_change(member, group(name="other")) is Hint.SKIP
+    assert after_group_change(NAMED, group()) is Hint.SKIP
+    with pytest.raises(InvalidError):
+        after_group_change(member, claim())
 
 
 def test_backoff_wrong_new_object() -> None:

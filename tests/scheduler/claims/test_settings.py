@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from dray.allocation.allocator import Options
+from dray.allocation.cluster.situation import features_for
 from dray.allocation.features import Tier
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37, Profile
+from dray.errors import InvalidError
 from dray.scheduler.claims.settings import Quirks, Settings
 from dray.scheduler.claims.tracking import Tracker
 from tests.scheduler.claims.driving import settings_with
@@ -28,4 +30,32 @@ def test_allocator_selection(gates: str, tier: Tier) -> None:
     ("profile", "has_quirks"), [(KUBERNETES_1_36, True), (KUBERNETES_1_37, True), (CORRECT, False)]
 )
 def test_quirks_of_a_profile(profile: Profile, has_quirks: bool) -> None:
-    assert Settings.of(Options(profile=profile)).quirks == Quirks(has_quirks, has_quirks)
+    assert Settings.of(Options(profile=profile)).quirks == Quirks(has_quirks, has_quirks, has_quirks)
+
+
+def test_gates_are_off_as_in_kubernetes_unless_somebody_says_otherwise() -> None:
+    default = Settings.of_gates(KUBERNETES_1_36)
+    assert default == Settings.of(Options(features_for(KUBERNETES_1_36), KUBERNETES_1_36))
+    assert default.extended_resource
+    assert not default.workload_claims
+    assert not default.node_allocatable
+    gates = "DRAWorkloadResourceClaims=true, DRANodeAllocatableResources=True,DRAExtendedResource=false"
+    own = Settings.of_gates(KUBERNETES_1_36, gates)
+    assert (own.extended_resource, own.workload_claims, own.node_allocatable) == (False, True, True)
+    assert own.options == default.options
+    other = Settings.of_gates(KUBERNETES_1_36, "DRADeviceTaints=false,DRAWorkloadResourceClaims=true")
+    assert other.options.features == features_for(KUBERNETES_1_36, "DRADeviceTaints=false")
+    assert other.workload_claims
+
+
+@pytest.mark.parametrize(
+    "gates", ["DRANope=true", "DRAWorkloadResourceClaims", "DRAWorkloadResourceClaims=1", "DRADeviceTaints=x"]
+)
+def test_a_gate_that_nobody_knows(gates: str) -> None:
+    with pytest.raises(InvalidError, match="is not GATE=true or GATE=false"):
+        Settings.of_gates(CORRECT, gates)
+
+
+def test_all_gates_are_named_to_who_gets_one_wrong() -> None:
+    with pytest.raises(InvalidError, match=r"DRAAdminAccess, .*DRANodeAllocatableResources"):
+        Settings.of_gates(CORRECT, "DRANope=true")

@@ -19,6 +19,7 @@ from tests.scheduler.objects import make_pod
             "spec.volumes[0].persistentVolumeClaim",
         ),
         ({"volumes": [{"name": "v", "ephemeral": {}}]}, "spec.volumes[0].ephemeral"),
+        ({"volumes": [{"name": "e", "emptyDir": {}}, {"name": "v", "rbd": {}}]}, "spec.volumes[1].rbd"),
     ],
 )
 def test_refused_with_the_field(spec: dict[str, Any], named: str) -> None:

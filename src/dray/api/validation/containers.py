@@ -16,7 +16,6 @@ from dray.api.validation.faults import (
     not_found,
     not_supported,
     required,
-    shown,
 )
 from dray.api.validation.quantities import check_requirements
 
@@ -131,7 +130,7 @@ def _claims(claims: tuple[ContainerClaim, ...], known: Collection[str], path: Pa
             continue
         errors += _claim_use(claim, seen, here)
         if claim.name not in known:
-            listed = f": {', '.join(map(shown, sorted(known)))}" if known else " which is empty"
+            listed = f": {', '.join(sorted(known))}" if known else " which is empty"
             text = f"must be one of the names in pod.spec.resourceClaims{listed}"
             errors.append(not_found(here, claim.name, text))
     return errors

@@ -135,6 +135,7 @@ def check_pod_status(new: Pod, old: Pod) -> list[FieldError]:
     if status.extended_resource_claim_status is not None:
         path = _STATUS.child("extendedResourceClaimStatus")
         errors += _extended(status.extended_resource_claim_status, new.spec, path)
+    errors += _node_resources(new)
     for field, statuses, containers in (
         ("containerStatuses", status.container_statuses, new.spec.containers),
         ("initContainerStatuses", status.init_container_statuses, new.spec.init_containers),
@@ -159,6 +160,31 @@ def _claim_statuses(pod: Pod) -> list[FieldError]:
             errors += by_rule(
                 names.dns_subdomain, status.resource_claim_name, path.child("resourceClaimName")
             )
+    return errors
+
+
+def _node_resources(pod: Pod) -> list[FieldError]:
+    """What claims take from the node: each must be one of the pod's, used by a container, and of Kubernetes' own resources."""
+    named = {one.resource_claim_name for one in pod.spec.resource_claims}
+    named |= {one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    errors: list[FieldError] = []
+    for position, status in enumerate(pod.status.node_allocatable_resource_claim_statuses):
+        path = _STATUS.child("nodeAllocatableResourceClaimStatuses").index(position)
+        name = status.resource_claim_name
+        if not name:
+            errors.append(required(path.child("resourceClaimName"), "must not be empty"))
+        if name not in named:
+            text = "no mapping found in pod reference"
+            errors.append(invalid(path.child("resourceClaimName"), name, text))
+        for field, value in (("containers", status.containers), ("resources", status.resources)):
+            if not value:
+                errors.append(required(path.child(field), "must not be empty"))
+        for resource, amount in sorted(status.resources.items()):
+            here = path.child("resources").key(resource)
+            if not names.is_native_resource(resource):
+                errors.append(invalid(here, resource, "must be a node allocatable resource name"))
+            if amount.sign() < 0:
+                errors.append(invalid(here, str(amount), "must be non-negative"))
     return errors
 
 

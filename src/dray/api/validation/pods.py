@@ -64,7 +64,17 @@ def _spec(pod: Pod) -> list[FieldError]:
         if gate.name in seen:
             errors.append(duplicate(here, gate.name))
         seen.add(gate.name)
+    if spec.scheduling_group is not None:
+        errors += _group(spec.scheduling_group, _SPEC.child("schedulingGroup", "podGroupName"))
     return errors + check_tolerations(spec.tolerations, _SPEC.child("tolerations"))
+
+
+def _group(group: dict[str, Any], path: Path) -> list[FieldError]:
+    """Which scheduling group the pod belongs to; there is one kind of them so far. It need not exist."""
+    name = group.get("podGroupName")
+    if not isinstance(name, str):
+        return [invalid(path, name, "must specify one of: `podGroupName`")]
+    return by_rule(names.dns_subdomain, name, path)
 
 
 def _scalars(spec: PodSpec) -> list[FieldError]:

@@ -26,3 +26,9 @@ def check_change(
     """
     if identity.node and not identity.is_admin:
         node_role.check_change(identity, asked, old, new, cluster)
+
+
+def check_token(identity: Identity, asked: Asked, pod: Document | None) -> None:
+    """Whether a token of a service account may be had that ends with this pod (None: with no pod)."""
+    if identity.node and not identity.is_admin:
+        node_role.check_token(identity, asked, pod)

@@ -15,6 +15,12 @@ LEASE_NAMESPACE = "kube-node-lease"
 PODS, NODES, EVENTS, LEASES = "pods", "nodes", "events", "leases.coordination.k8s.io"
 CSI_NODES = "csinodes.storage.k8s.io"
 SLICES, CLAIMS = "resourceslices.resource.k8s.io", "resourceclaims.resource.k8s.io"
+TOKENS = "serviceaccounts/token"
+_REVIEWS = (
+    "tokenreviews.authentication.k8s.io",
+    "subjectaccessreviews.authorization.k8s.io",
+    "localsubjectaccessreviews.authorization.k8s.io",
+)
 _FREE = (
     "services",
     "runtimeclasses.node.k8s.io",
@@ -59,6 +65,11 @@ def _may_write(node: str, asked: Asked, cluster: Cluster) -> bool:
     verb, door, fields = asked.verb, asked.door, asked.fields or {}
     if door == EVENTS:
         return verb in _EVENT_VERBS
+    if door in _REVIEWS:
+        return verb == "create"
+    if door == TOKENS:
+        is_used = (asked.resource, asked.namespace, asked.name) in _used(cluster.pods_of(node))
+        return verb == "create" and is_used
     if door in (NODES, f"{NODES}/status", CSI_NODES):
         # The name of a new object is in its body.
         return verb in ("create", "update", "patch") and asked.name in (node, *([""] * (verb == "create")))
@@ -95,6 +106,12 @@ def check_change(
     """See `authorize.check_change`."""
     if why := _fault(identity.node, asked.resource, old, new, cluster):
         raise denied(identity, asked, why)
+
+
+def check_token(identity: Identity, asked: Asked, pod: Document | None) -> None:
+    """A node gets tokens only for pods it runs: `pod` is the one that the token is to be bound to."""
+    if pod is None or _spec(pod).get("nodeName") != identity.node:
+        raise denied(identity, asked, "a node may only ask for tokens bound to its own pods")
 
 
 def _fault(node: str, resource: str, old: Document | None, new: Document | None, cluster: Cluster) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from dray.apiserver.access.identity import Identity
+from dray.apiserver.access.service_accounts import ISSUER, ServiceAccountTokens
 from dray.errors import DeniedError, HardwareError
 from dray.runtime.files.durable import make_directory, open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
@@ -30,9 +32,13 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Tokens:
     """All tokens there are. A user may have several, so that one can be replaced while it is in use."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the file; where there is none there are no tokens. HardwareError for one that cannot be read."""
+    def __init__(self, path: Path, accounts: ServiceAccountTokens | None = None) -> None:
+        """Read the file; where there is none there are no tokens. HardwareError for one that cannot be read.
+
+        `accounts` knows the tokens of service accounts, which are signed and in no file.
+        """
         self._path = path
+        self.accounts = accounts
         self._entries = _read(path)
         self._users = {one.sha256: Identity(one.user, one.groups) for one in self._entries}
 
@@ -56,10 +62,18 @@ class Tokens:
             return None
         if not authorization.lower().startswith(_SCHEME):
             raise DeniedError("the Authorization header has no bearer token", authenticated=False)
-        found = self._users.get(_hash(authorization[len(_SCHEME) :].strip()))
+        return self.known(authorization[len(_SCHEME) :].strip())[0]
+
+    def known(self, token: str, audiences: Collection[str] = (ISSUER,)) -> tuple[Identity, tuple[str, ...]]:
+        """Who has a token, and for which of the audiences it is; those of the file are for this server alone."""
+        found = self._users.get(_hash(token))
         if found is None:
+            if self.accounts is not None and token.count(".") == 2:
+                return self.accounts.known(token, audiences)
             raise DeniedError("the bearer token is not known to this server", authenticated=False)
-        return found
+        if ISSUER not in audiences:
+            raise DeniedError("the bearer token is for another audience", authenticated=False)
+        return found, (ISSUER,)
 
     def _keep(self, entries: tuple[_Entry, ...]) -> None:
         data = msgspec.json.format(msgspec.json.encode(_File(entries)), indent=2)

@@ -17,8 +17,13 @@ _DOORS: Mapping[str, tuple[str, ...]] = {
     "binding": ("create",),
     "eviction": ("create",),
     "finalize": ("update",),
+    "scale": ("get", "patch", "update"),
 }
-_KINDS = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
+_KINDS = {
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
+}
 """Doors that take a kind of their own."""
 
 

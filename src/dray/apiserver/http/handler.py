@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from dray import __version__
-from dray.api.codec import encode
 from dray.apiserver.access.authorize import check_request
 from dray.apiserver.access.identity import ANONYMOUS, Identity
+from dray.apiserver.access.impersonation import GROUP, USER, acting
 from dray.apiserver.access.roles import Asked, check_path
 from dray.apiserver.access.tokens import Tokens
-from dray.apiserver.http.bodies import LIMIT, delete_options, write_options
+from dray.apiserver.custom.definition import DEFINITIONS
+from dray.apiserver.custom.live import Live
+from dray.apiserver.forms import PLAIN
+from dray.apiserver.http.answers import json_answer, refused, success
+from dray.apiserver.http.bodies import LIMIT, delete_options, document_of, write_options
 from dray.apiserver.http.discovery import AGGREGATED, JSON, discover, discover_all
-from dray.apiserver.http.failures import RequestError, failure
-from dray.apiserver.http.lists import Found, as_list, as_table, find
-from dray.apiserver.http.openapi import ROOT, openapi_document, openapi_index
+from dray.apiserver.http.failures import RequestError
+from dray.apiserver.http.fanout import Watches
+from dray.apiserver.http.lists import Found, answer_list, as_list, as_table, find
+from dray.apiserver.http.measures import Measures, Seen
+from dray.apiserver.http.metadata_only import MetadataLines, as_metadata, metadata_of, wants_metadata
+from dray.apiserver.http.openapi import ROOT, ROOT_V2, openapi_document, openapi_index, openapi_v2
 from dray.apiserver.http.options import ListOptions, list_options
 from dray.apiserver.http.paths import Group, Place, parse_path
+from dray.apiserver.http.reviews import review_kind, reviewed
 from dray.apiserver.http.tables import table, wants_table
+from dray.apiserver.http.token_requests import requested_token, token_request
+from dray.apiserver.http.views import seen_from
 from dray.apiserver.http.watches import Lines, watching
 from dray.apiserver.http.writes import Body, ClusterView, decide, decide_delete, decide_delete_all
-from dray.apiserver.store.contract import Store
+from dray.apiserver.store.contract import LiveStore
 from dray.apiserver.writing.faults import not_found
-from dray.apiserver.writing.request import Outcome, Rules, Write, Written
+from dray.apiserver.writing.request import Outcome, Rules, Write
+from dray.apiserver.writing.scale import scale_of
 from dray.errors import Error, InvariantError, NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
+from dray.runtime.metrics import CONTENT_TYPE, Metrics
 
 _log = get_log("apiserver.http")
 
@@ -56,22 +67,50 @@ class _Call:
 class Handler:
     """Answers every request from the store."""
 
-    def __init__(self, store: Store, rules: Rules, tokens: Tokens, clock: Clock) -> None:
+    def __init__(
+        self,
+        store: LiveStore,
+        rules: Rules,
+        tokens: Tokens,
+        clock: Clock,
+        live: Live | None = None,
+        measures: Measures | None = None,
+    ) -> None:
+        """`live` is shared with the upkeep, which sees definitions go."""
         self._store = store
-        self._rules = rules
+        self._watches = Watches(store)
+        self._live = live or Live(store, rules)
         self._tokens = tokens
         self._clock = clock
+        self._measures = measures or Measures(Metrics(), clock)
+
+    @property
+    def _rules(self) -> Rules:
+        return self._live.rules
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Any request. Whatever goes wrong is a Status; only our own bugs are a 500, and they are logged."""
+        with self._measures.request(request.method) as seen:
+            answer = await self._answer(request, seen)
+            seen.code = answer.status
+            return answer
+
+    async def _answer(self, request: web.Request, seen: Seen) -> web.StreamResponse:
         place: Place | None = None
         try:
             identity = self._tokens.identity(request.headers.get("Authorization", "")) or ANONYMOUS
+            identity = acting(identity, request.headers.getall(USER, ()), request.headers.getall(GROUP, ()))
             path = request.rel_url.raw_path
+            if request.method == "POST" and (kind := review_kind(path)):
+                asked = document_of(await request.read(), request.headers.get("Content-Type", JSON))
+                return json_answer(await reviewed(kind, asked, identity, self._store, self._tokens), 201)
+            if request.method == "POST" and (account := token_request(path)):
+                return await self._account_token(request, identity, account)
             found = parse_path(path, self._rules.serving)
             if isinstance(found, Place):
                 place = found
-                return await self._resource(request, identity, found)
+                seen.resource = str(found.served.resource)
+                return await self._resource(request, identity, found, seen)
             check_path(identity, path)
             return self._other(request, path, found)
         except web.HTTPRequestEntityTooLarge:
@@ -81,7 +120,15 @@ class Handler:
             error = bug
         except Error as refusal:
             error = refusal
-        return _refused(error, place)
+        return refused(error, place)
+
+    async def _account_token(self, request: web.Request, identity: Identity, asked: Asked) -> web.Response:
+        check_request(identity, asked, ClusterView(self._store))
+        if self._tokens.accounts is None:
+            raise NotFoundError("the server could not find the requested resource")
+        document = document_of(await request.read(), request.headers.get("Content-Type", JSON))
+        told = requested_token(asked, document, identity, self._store, self._tokens.accounts)
+        return json_answer(told, 201)
 
     def _other(self, request: web.Request, path: str, found: Group | None) -> web.Response:
         if request.method != "GET":
@@ -94,76 +141,94 @@ class Handler:
             ):
                 told = msgspec.json.encode(discover_all(self._rules.serving, core=found.core))
                 return web.Response(body=told, headers={"Content-Type": AGGREGATED})
-            return _json(msgspec.json.encode(discover(self._rules.serving, found)))
+            return json_answer(msgspec.json.encode(discover(self._rules.serving, found)))
         if path in _HEALTH:
             return web.Response(text="ok")
+        if path == "/metrics":
+            return web.Response(body=self._measures.render(), headers={"Content-Type": CONTENT_TYPE})
         if path == "/version":
             major, minor = KUBERNETES
             version = f"v{major}.{minor}.0+dray-{__version__}"
-            return _json(
+            return json_answer(
                 msgspec.json.encode(
                     {"major": major, "minor": minor, "gitVersion": version, "platform": "linux/amd64"}
                 )
             )
+        if path == ROOT_V2:
+            body, kind = openapi_v2(request.headers.get("Accept", ""))
+            return web.Response(body=body, headers={"Content-Type": kind})
         if path == ROOT:
-            return _json(msgspec.json.encode(openapi_index(self._rules.serving)))
+            return json_answer(msgspec.json.encode(openapi_index(self._rules.serving)))
         if path.startswith(f"{ROOT}/"):
             wanted = parse_path(path.removeprefix(ROOT), self._rules.serving)
             if isinstance(wanted, Group) and wanted.version:
-                return _json(openapi_document(self._rules.serving, wanted))
+                return json_answer(openapi_document(self._rules.serving, wanted))
         raise NotFoundError("the server could not find the requested resource")
 
-    async def _resource(self, request: web.Request, identity: Identity, place: Place) -> web.StreamResponse:
+    async def _resource(
+        self, request: web.Request, identity: Identity, place: Place, seen: Seen
+    ) -> web.StreamResponse:
         options = ListOptions()
         if place.is_collection and request.method in ("GET", "DELETE"):
             options = list_options(request.query, place.served)
         asked = Asked(
             _verb(request.method, place, options),
-            str(place.served.resource),
+            str(self._rules.serving.kept(place.served).resource),
             place.namespace,
             place.name,
             place.subresource,
             options.pinned,
         )
-        await self._store.write(lambda transaction: check_request(identity, asked, ClusterView(transaction)))
+        check_request(identity, asked, ClusterView(self._store))
+        seen.verb = asked.verb
         call = _Call(request, identity, place, asked)
         if asked.verb == "get":
             return self._get(call)
         if asked.verb == "list":
-            return self._list(call, options)
+            return await self._list(call, options)
         if asked.verb == "watch":
             return await self._watch(call, options)
         return await self._change(call, options)
 
     def _get(self, call: _Call) -> web.Response:
         place = call.place
-        if place.subresource not in ("", "status"):
+        if place.subresource not in ("", "status", "scale"):
             raise RequestError(405, _NOT_ALLOWED)
-        stored = self._store.get(place.served.key(place.namespace, place.name))
+        stored = seen_from(self._store, place).get(place.served.key(place.namespace, place.name))
         if stored is None:
             raise not_found(place.served, place.name)
+        if place.subresource == "scale":
+            return json_answer(msgspec.json.encode(scale_of(msgspec.json.decode(stored.raw))))
         if wants_table(call.request.headers.get("Accept", "")):
             include = call.request.query.get("includeObject", "")
             document = msgspec.json.decode(stored.raw)
             metadata = {"resourceVersion": str(stored.revision)}
             told = table(place.served, [document], metadata, include, self._clock.now())
-            return _json(msgspec.json.encode(told))
-        return _json(stored.raw)
+            return json_answer(msgspec.json.encode(told))
+        wanted = wants_metadata(call.request.headers.get("Accept", ""))
+        return json_answer(metadata_of(stored.raw) if wanted else stored.raw)
 
-    def _list(self, call: _Call, options: ListOptions) -> web.Response:
-        found = find(self._store, call.place, options)
+    async def _list(self, call: _Call, options: ListOptions) -> web.StreamResponse:
+        found = find(seen_from(self._store, call.place), call.place, options)
         if wants_table(call.request.headers.get("Accept", "")):
-            return _json(as_table(call.place, found, options.include, self._clock.now()))
-        return _json(as_list(call.place, found))
+            return json_answer(as_table(call.place, found, options.include, self._clock.now()))
+        if wants_metadata(call.request.headers.get("Accept", "")):
+            return json_answer(as_metadata(call.place, found))
+        return await answer_list(call.request, call.place, found)
 
     async def _watch(self, call: _Call, options: ListOptions) -> web.StreamResponse:
-        tables = wants_table(call.request.headers.get("Accept", ""))
-        lines = Lines(call.place, options, self._clock.now if tables else None)
+        accept = call.request.headers.get("Accept", "")
+        lines = (MetadataLines if wants_metadata(accept) else Lines)(
+            call.place, options, self._clock.now if wants_table(accept) else None
+        )
+        seconds = options.timeout or WATCH_SECONDS
+        if call.place.form is PLAIN:
+            return await self._watches.answer(call.request, call.place, options, lines, seconds)
         answer = web.StreamResponse(headers={"Content-Type": JSON})
-        async with watching(self._store, call.place, options, lines) as told:
+        async with watching(seen_from(self._store, call.place), call.place, options, lines) as told:
             await answer.prepare(call.request)
             try:
-                async with asyncio.timeout(options.timeout or WATCH_SECONDS):
+                async with asyncio.timeout(seconds):
                     async for line in told:
                         await answer.write(line)
             except (TimeoutError, ConnectionResetError):
@@ -173,26 +238,36 @@ class Handler:
     async def _change(self, call: _Call, options: ListOptions) -> web.Response:
         request, place, asked = call.request, call.place, call.asked
         data = await request.read()
-        told = write_options(request.query, request.headers.get("User-Agent", ""))
+        body = Body(data, request.headers.get("Content-Type", JSON))
+        is_apply = asked.verb == "patch" and body.is_apply
+        agent = request.headers.get("User-Agent", "")
+        told = write_options(request.query, request.method, agent, is_apply=is_apply)
+        body = dataclasses.replace(body, force=told.force)
         write = Write(
             self._rules,
-            place.served,
+            self._rules.serving.kept(place.served),
             place.namespace,
             place.name,
             self._clock.now(),
             told.dry_run,
             told.field_validation,
+            told.field_manager,
+            is_apply,
         )
         if asked.verb in ("delete", "deletecollection"):
             return await self._delete(call, write, data, options)
-        body = Body(data, request.headers.get("Content-Type", JSON))
         written = await self._store.write(
             lambda transaction: decide(transaction, write, place, asked, call.identity, body)
         )
+        self._refresh(place)
         code = 201 if written.outcome is Outcome.CREATED or asked.verb == "create" else 200
         if place.subresource in ("binding", "eviction"):
-            return _json(_success(place, written), 201, written.warnings)
-        return _json(written.raw, code, written.warnings)
+            return json_answer(success(place, written), 201, written.warnings)
+        return json_answer(_shown(place, written.raw), code, written.warnings)
+
+    def _refresh(self, place: Place) -> None:
+        if str(place.served.resource) == DEFINITIONS:
+            self._live.refresh()
 
     async def _delete(self, call: _Call, write: Write, data: bytes, wanted: ListOptions) -> web.Response:
         request, place, asked, identity = call.request, call.place, call.asked, call.identity
@@ -200,27 +275,29 @@ class Handler:
             raise RequestError(405, _NOT_ALLOWED)
         options = delete_options(data, request.headers.get("Content-Type", JSON), request.query)
         if options.dry_run and not write.dry_run:
-            write = Write(
-                write.rules,
-                write.served,
-                write.namespace,
-                write.name,
-                write.now,
-                True,
-                write.field_validation,
-            )
+            write = dataclasses.replace(write, dry_run=True)
         if asked.verb == "deletecollection":
             gone = await self._store.write(
                 lambda transaction: decide_delete_all(transaction, write, asked, identity, options, wanted)
             )
             head = as_list(place, Found(self._store.revision, [], "", None))
-            return _json(head[: -len(b"]}")] + b",".join(map(msgspec.json.encode, gone)) + b"]}")
+            self._refresh(place)
+            shown = (msgspec.json.encode(place.form.outward(one)) for one in gone)
+            return json_answer(head[: -len(b"]}")] + b",".join(shown) + b"]}")
         written = await self._store.write(
             lambda transaction: decide_delete(transaction, write, asked, identity, options)
         )
+        self._refresh(place)
         if written.outcome is Outcome.DELETED and not place.served.returns_deleted:
-            return _json(_success(place, written))
-        return _json(written.raw)
+            return json_answer(success(place, written))
+        return json_answer(_shown(place, written.raw))
+
+
+def _shown(place: Place, raw: bytes) -> bytes:
+    """An object as the client of this place knows it. A Scale has one form everywhere."""
+    if place.form is PLAIN or place.subresource == "scale":
+        return raw
+    return msgspec.json.encode(place.form.outward(msgspec.json.decode(raw)))
 
 
 def _verb(method: str, place: Place, options: ListOptions) -> str:
@@ -233,38 +310,3 @@ def _verb(method: str, place: Place, options: ListOptions) -> str:
     if verb is None or needs_namespace or (place.is_collection and verb != "create"):
         raise RequestError(405, _NOT_ALLOWED)
     return verb
-
-
-def _json(body: bytes, code: int = 200, warnings: tuple[str, ...] = ()) -> web.Response:
-    answer = web.Response(body=body, status=code, headers={"Content-Type": JSON})
-    for one in warnings:
-        text = one.encode("ascii", "backslashreplace").decode().replace("\\", "\\\\").replace('"', '\\"')
-        answer.headers.add("Warning", f'299 - "{text}"')
-    return answer
-
-
-def _success(place: Place, written: Written) -> bytes:
-    metadata: Mapping[str, Any] = msgspec.json.decode(written.raw).get("metadata", {})
-    details = {"name": place.name, "kind": place.served.resource.plural, "uid": metadata.get("uid", "")}
-    if place.served.resource.group:
-        details["group"] = place.served.resource.group
-    return msgspec.json.encode(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Success",
-            "details": details,
-            "code": 200,
-        }
-    )
-
-
-def _refused(error: Error, place: Place | None) -> web.Response:
-    status = failure(error, place)
-    answer = _json(encode(status), status.code)
-    if status.details is not None and status.details.retry_after_seconds:
-        answer.headers["Retry-After"] = str(status.details.retry_after_seconds)
-    if status.code == 401:
-        answer.headers["WWW-Authenticate"] = "Bearer"
-    return answer

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 import msgspec
+from aiohttp import web
 
-from dray.apiserver.http.options import ListOptions, Token
+from dray.apiserver.http.discovery import JSON
+from dray.apiserver.http.options import ListOptions, Select, Token
 from dray.apiserver.http.paths import Place
 from dray.apiserver.http.tables import table
 from dray.apiserver.store.contract import Expired, RevisionTooLargeError, Store, Stored
 from dray.apiserver.store.memory import path_of
 
-_SCAN = 500
+_END: Final = b"]}"
+_PIECE: Final = 256 << 10
+_SCAN: Final = 500
 """Objects looked at in one go while few of them are selected."""
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You must start a new list "
@@ -54,11 +62,12 @@ def _pages(store: Store, place: Place, options: ListOptions, after: str, at: int
         token = Token(page.revision, page.next).text() if page.next else ""
         return Found(page.revision, list(page.items), token, page.remaining if page.next else None)
     items: list[Stored] = []
+    takes = partial(_takes, options.select, place)
     while True:
         page = store.list(resource, place.namespace, after, _SCAN if limit else 0, at)
         at = page.revision
         for one in page.items:
-            if not options.select.takes(place.served, msgspec.json.decode(one.raw)):
+            if not takes(one):
                 continue
             if limit and len(items) == limit:
                 # One more than asked for: so there is a next page, which begins here.
@@ -67,6 +76,24 @@ def _pages(store: Store, place: Place, options: ListOptions, after: str, at: int
         if not page.next:
             return Found(at, items, "", None)
         after = page.next
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    labels: dict[str, Any] | None = None
+
+
+class _Labelled(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+_labelled = msgspec.json.Decoder(_Labelled)
+
+
+def _takes(select: Select, place: Place, one: Stored) -> bool:
+    """For labels alone the rest of the document is passed over."""
+    if select.fields:
+        return select.takes(place.served, msgspec.json.decode(one.raw))
+    return select.labels.matches(_labelled.decode(one.raw).metadata.labels or {})
 
 
 def as_list(place: Place, found: Found) -> bytes:
@@ -78,8 +105,40 @@ def as_list(place: Place, found: Found) -> bytes:
         "metadata": _metadata(found),
     }
     return b"".join(
-        (msgspec.json.encode(head)[:-1], b',"items":[', b",".join(one.raw for one in found.items), b"]}")
+        (msgspec.json.encode(head)[:-1], b',"items":[', b",".join(one.raw for one in found.items), _END)
     )
+
+
+async def answer_list(request: web.Request, place: Place, found: Found) -> web.StreamResponse:
+    """The same as an answer. A long one goes out piece by piece: there is no second copy of all objects, and others have
+    their turn in between.
+    """
+    size = sum(len(one.raw) for one in found.items)
+    if size <= _PIECE:
+        return web.Response(body=as_list(place, found), headers={"Content-Type": JSON})
+    head = as_list(place, found._replace(items=[]))[: -len(_END)]
+    length = len(head) + size + len(found.items) - 1 + len(_END)
+    answer = web.StreamResponse(headers={"Content-Type": JSON, "Content-Length": str(length)})
+    with suppress(ConnectionResetError):  # the client left
+        await answer.prepare(request)
+        for piece in _pieces(head, found.items):
+            await answer.write(piece)
+            await asyncio.sleep(0)
+    return answer
+
+
+def _pieces(head: bytes, items: list[Stored]) -> Iterator[bytes]:
+    told = [head]
+    size = 0
+    for number, one in enumerate(items):
+        if size >= _PIECE:
+            yield b"".join(told)
+            told, size = [], 0
+        if number:
+            told.append(b",")
+        told.append(one.raw)
+        size += len(one.raw)
+    yield b"".join((*told, _END))
 
 
 def as_table(place: Place, found: Found, include: str, now: datetime) -> bytes:

@@ -21,6 +21,7 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("", "0", "f", "F", "false", "FALSE", "False")
 _MATCHES = ("", "Exact", "NotOlderThan")
 _NUMBERS = 2**63
+_DIGITS = 19
 _ANY_FIELDS: Final = FieldMatcher()
 
 
@@ -146,8 +147,8 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()) or int(text) >= _NUMBERS:
-        raise _invalid(name, text, "is not a whole number")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS) or int(text) >= _NUMBERS:
+        raise _invalid(name, text[: _DIGITS + 1], "is not a whole number")
     return int(text)
 
 

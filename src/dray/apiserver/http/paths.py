@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from dray.api.names import path_segment
+from dray.apiserver.forms import Form, form_of
 from dray.apiserver.served import Served, Serving
 from dray.errors import InvalidError, NotFoundError
 
@@ -21,6 +22,11 @@ class Place:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+
+    @property
+    def form(self) -> Form:
+        """How objects look from here."""
+        return form_of(self.served, self.version)
 
     @property
     def is_collection(self) -> bool:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from dray.apiserver.access.certificates import Serving
 from dray.apiserver.http.bodies import LIMIT
 from dray.apiserver.http.handler import Handler
 from dray.errors import UnavailableError
+from dray.runtime.certificates import Serving, server_context
 
 STOP_SECONDS = 2.0
+TLS_BUFFER = 32 << 10
+"""asyncio reads TLS through 256 KiB for each connection, all of it in memory: 1,000 watchers would cost 256 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Address:
 @asynccontextmanager
 async def serve(handler: Handler, address: Address, serving: Serving | None) -> AsyncIterator[int]:
     """Serve while entered; gives the port. Without certificates it is plain HTTP."""
+    SSLProtocol.max_size = TLS_BUFFER
     application = web.Application(client_max_size=LIMIT)
     application.router.add_route("*", "/{path:.*}", handler.handle)
     runner = web.AppRunner(
@@ -35,7 +38,8 @@ async def serve(handler: Handler, address: Address, serving: Serving | None) -> 
     )
     await runner.setup()
     try:
-        site = web.TCPSite(runner, address.host, address.port, ssl_context=_context(serving))
+        context = server_context(serving) if serving is not None else None
+        site = web.TCPSite(runner, address.host, address.port, ssl_context=context)
         try:
             await site.start()
         except OSError as error:
@@ -46,12 +50,3 @@ async def serve(handler: Handler, address: Address, serving: Serving | None) -> 
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
-
-
-def _context(serving: Serving | None) -> ssl.SSLContext | None:
-    if serving is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(serving.certificate, serving.key)
-    return context

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from dray.api.codec.json_codec import view
 from dray.api.core import ConfigMap, Event, Lease, Namespace, Node, Pod
@@ -17,9 +20,11 @@ from dray.api.resource import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from dray.apiserver.custom.columns import found_at
 from dray.apiserver.http.ages import UNKNOWN, age
 from dray.apiserver.http.pod_cells import NONE, pod_cells
-from dray.apiserver.served import GenericObject, Served
+from dray.apiserver.http.workload_cells import RAW_CELLS, as_core_event, moment
+from dray.apiserver.served import Column, GenericObject, Served
 
 Document = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -36,20 +41,62 @@ class _Printed:
 
     columns: tuple[str, ...]
     cells: Callable[[Any, datetime], list[object]]
+    sees: type = Model
+    """What the cells are filled from: a view, or (Mapping) the document itself."""
 
 
 def table(
     served: Served, documents: Iterable[Mapping[str, Any]], metadata: Document, include: str, now: datetime
 ) -> Document:
     """`include` is the client's `includeObject`: Metadata (also when empty), Object or None."""
-    printed = _PRINTED.get(served.resource.type, _PLAIN)
+    printed = _printed(served)
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [_column(name) for name in printed.columns],
+        "columnDefinitions": [_column(name) for name in printed.columns] + [*map(_custom, served.columns)],
         "rows": [_row(served, printed, one, include, now) for one in documents],
     }
+
+
+def _printed(served: Served) -> _Printed:
+    """Kinds kept as raw JSON are filled from the document, not from a view."""
+    place = str(served.resource)
+    if place in RAW_CELLS:
+        columns, cells = RAW_CELLS[place]
+        return _Printed(columns, cells, Mapping)
+    if served.kept_as:
+        return _Printed((*_EVENT, "+Count", "+Name"), _other_event, Mapping)
+    if served.columns:
+        return _Printed(("Name",), partial(_custom_cells, served.columns), Mapping)
+    return _PRINTED.get(served.resource.type, _PLAIN)
+
+
+def _custom(column: Column) -> Document:
+    """A column that a definition asks for."""
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }
+
+
+def _custom_cells(columns: tuple[Column, ...], document: Document, now: datetime) -> list[object]:
+    cells: list[object] = [document["metadata"]["name"]]
+    for column in columns:
+        value = found_at(column.path, document)
+        if column.type == "date":
+            value = age(moment(value), now) if value is not None else UNKNOWN
+        elif isinstance(value, dict | list):
+            value = msgspec.json.encode(value).decode()
+        cells.append(value)
+    return cells
+
+
+def _other_event(document: Document, now: datetime) -> list[object]:
+    return _event(view(as_core_event(document), Event), now)
 
 
 def _column(name: str) -> Document:
@@ -67,7 +114,7 @@ def _column(name: str) -> Document:
 def _row(
     served: Served, printed: _Printed, document: Mapping[str, Any], include: str, now: datetime
 ) -> Document:
-    seen: Model = view(document, served.resource.type)
+    seen = document if printed.sees is Mapping else view(document, served.resource.type)
     row: Document = {"cells": printed.cells(seen, now)}
     if isinstance(seen, Pod) and seen.status.phase in _ENDED:
         message = _ENDED[seen.status.phase]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,6 +27,8 @@ from dray.apiserver.store.contract import (
 
 Document = dict[str, Any]
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
+_PIECE: Final = 128 << 10
+"""Lines are sent together up to here; a single one may be longer."""
 
 
 class Lines:
@@ -37,6 +40,21 @@ class Lines:
         self._options = options
         self._now = now
         self._has_columns = False
+
+    @property
+    def shape(self) -> Hashable:
+        """Those of the same shape say the same of every change. None: each is different."""
+        if self._now is not None:
+            return None
+        place, options = self._place, self._options
+        resource = str(place.served.resource)
+        return (type(self), resource, place.version, place.namespace, options.select, options.wants_bookmarks)
+
+    def told(self, item: Change | Bookmark) -> bytes | None:
+        """None where it does not concern this watcher."""
+        if not isinstance(item, Bookmark):
+            return self.change(item)
+        return self.bookmark(item.revision) if self._options.wants_bookmarks else None
 
     def change(self, change: Change) -> bytes | None:
         """None where it does not concern this watcher. Coming into the selection is an ADDED, leaving it a DELETED."""
@@ -73,7 +91,7 @@ class Lines:
         return b'{"type":"BOOKMARK","object":' + msgspec.json.encode(document) + b"}\n"
 
     def _takes(self, one: Stored) -> bool:
-        return self._options.select.takes(self._place.served, msgspec.json.decode(one.raw))
+        return self._options.select.takes(self._place.served, _looked_into(one.raw))
 
     def _line(self, kind: ChangeKind, raw: bytes) -> bytes:
         if self._now is not None:
@@ -91,6 +109,13 @@ class Lines:
         return found
 
 
+@lru_cache(maxsize=32)
+def _looked_into(raw: bytes) -> Document:
+    """Not to be changed. Every selection asks about the same change, one after the other."""
+    document: Document = msgspec.json.decode(raw)
+    return document
+
+
 def _at(old: Stored, revision: int) -> bytes:
     """The last state that was selected, with the revision at which it left."""
     document = msgspec.json.decode(old.raw)
@@ -105,43 +130,94 @@ def gone(error: Expired) -> bytes:
     return b'{"type":"ERROR","object":' + msgspec.json.encode(document) + b"}\n"
 
 
+class Piece(NamedTuple):
+    """Some lines. Who does not get them goes on from `since`."""
+
+    data: bytes
+    since: int
+
+
+def pieces(items: Sequence[Change | Bookmark], since: int, lines: Lines) -> Iterator[Piece]:
+    """What is told of these, which follow the revision `since`."""
+    told: list[bytes] = []
+    size = 0
+    for item in items:
+        line = lines.told(item)
+        if line is None:
+            continue
+        told.append(line)
+        size += len(line)
+        if size >= _PIECE:
+            yield Piece(b"".join(told), since)
+            told, size, since = [], 0, item.revision
+    if told:
+        yield Piece(b"".join(told), since)
+
+
+class Begun(NamedTuple):
+    """What a watch says first, and the revision it goes on from."""
+
+    first: list[Stored]
+    end: bytes
+    since: int
+    lines: Lines
+
+    def pieces(self) -> Iterator[bytes]:
+        """The lines, some at a time."""
+        told: list[bytes] = []
+        size = 0
+        for one in self.first:
+            told.append(self.lines.added(one))
+            size += len(told[-1])
+            if size >= _PIECE:
+                yield b"".join(told)
+                told, size = [], 0
+        if told or self.end:
+            yield b"".join((*told, self.end))
+
+
+def begin(store: Store, place: Place, options: ListOptions, lines: Lines) -> Begun:
+    """Without a revision, with 0, and where the client asks for it, all objects come first.
+
+    RevisionTooLargeError for one that was not given yet.
+    """
+    since = options.revision or 0
+    if since > store.revision:
+        raise RevisionTooLargeError(since, store.revision)
+    if since and not options.wants_initial:
+        return Begun([], b"", since, lines)
+    found = find(store, place, ListOptions(select=options.select))
+    wants_end = options.wants_initial and options.wants_bookmarks
+    end = lines.bookmark(found.revision, ends_initial=True) if wants_end else b""
+    return Begun(found.items, end, found.revision, lines)
+
+
 @asynccontextmanager
 async def watching(
     store: Store, place: Place, options: ListOptions, lines: Lines
 ) -> AsyncIterator[AsyncIterator[bytes]]:
     """Entered: the watch has begun, and Expired or RevisionTooLargeError was raised where it cannot. Gives its lines.
 
-    Without a revision, with 0, and where the client asks for it, all objects come first. They end when the store stops.
+    They end when the store stops. For views of the store; the store's own watches are in `fanout.py`.
     """
-    since = options.revision or 0
-    if since > store.revision:
-        raise RevisionTooLargeError(since, store.revision)
-    first: list[Stored] = []
-    if not since or options.wants_initial:
-        found = find(store, place, ListOptions(select=options.select))
-        first, since = found.items, found.revision
-    async with store.watch(str(place.served.resource), place.namespace, since) as changes:
-        beginning = [lines.added(one) for one in first]
-        if options.wants_initial and options.wants_bookmarks:
-            beginning.append(lines.bookmark(since, ends_initial=True))
-        async with aclosing(_told(beginning, changes, options, lines)) as told:
-            yield told
+    begun = begin(store, place, options, lines)
+    async with (
+        store.watch(str(place.served.resource), place.namespace, begun.since) as changes,
+        aclosing(_told(begun, changes, lines)) as told,
+    ):
+        yield told
 
 
 async def _told(
-    beginning: list[bytes],
-    changes: AsyncIterator[Change | Bookmark],
-    options: ListOptions,
-    lines: Lines,
+    begun: Begun, changes: AsyncIterator[Change | Bookmark], lines: Lines
 ) -> AsyncGenerator[bytes, None]:
-    for line in beginning:
-        yield line
+    for one in begun.first:
+        yield lines.added(one)
+    if begun.end:
+        yield begun.end
     try:
         async for change in changes:
-            if isinstance(change, Bookmark):
-                told = lines.bookmark(change.revision) if options.wants_bookmarks else None
-            else:
-                told = lines.change(change)
+            told = lines.told(change)
             if told is not None:
                 yield told
     except Expired as error:

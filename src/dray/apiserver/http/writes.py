@@ -11,13 +11,15 @@ import msgspec
 from dray.apiserver.access.authorize import check_change
 from dray.apiserver.access.identity import Identity
 from dray.apiserver.access.roles import Asked
-from dray.apiserver.http.bodies import document_of
+from dray.apiserver.forms import PLAIN, Form
+from dray.apiserver.http.bodies import YAML, document_of
 from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.options import ListOptions
 from dray.apiserver.http.paths import Place
+from dray.apiserver.patching.apply.apply import applied
 from dray.apiserver.patching.entry import APPLY_PATCH, patched
 from dray.apiserver.served import Document
-from dray.apiserver.store.contract import Index, Key, Stored, Transaction
+from dray.apiserver.store.contract import Index, Key, Lookup, Stored, Transaction
 from dray.apiserver.writing.binding import bind
 from dray.apiserver.writing.collection import delete_collection
 from dray.apiserver.writing.create import create
@@ -25,9 +27,11 @@ from dray.apiserver.writing.delete import delete
 from dray.apiserver.writing.eviction import evict
 from dray.apiserver.writing.grace import DeleteOptions
 from dray.apiserver.writing.request import Write, Written
+from dray.apiserver.writing.scale import update_scale
 from dray.apiserver.writing.update import Changing, finalize, update, update_status
 
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
+_SCALE = "autoscaling/v1/Scale"
 BY_NODE = "node"
 
 
@@ -44,33 +48,39 @@ INDEXES = (
 
 
 class ClusterView:
-    """What the rules about nodes ask, as the transaction sees it."""
+    """What the rules about nodes ask: of the durable state for a request, inside the transaction for a change."""
 
-    def __init__(self, transaction: Transaction) -> None:
-        self._transaction = transaction
+    def __init__(self, objects: Lookup) -> None:
+        self._objects = objects
 
     def pods_of(self, node: str) -> Iterator[Mapping[str, Any]]:
         """The pods bound to it."""
-        for one in self._transaction.indexed(INDEXES[0].name, node):
+        for one in self._objects.indexed(INDEXES[0].name, node):
             yield msgspec.json.decode(one.raw)
 
     def drivers_of(self, node: str) -> Collection[str]:
         """The drivers that have slices for it."""
-        slices = self._transaction.indexed(INDEXES[1].name, node)
+        slices = self._objects.indexed(INDEXES[1].name, node)
         return {str(msgspec.json.decode(one.raw)["spec"].get("driver", "")) for one in slices}
 
     def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """One object."""
-        found = self._transaction.get(Key(resource, namespace, name))
+        found = self._objects.get(Key(resource, namespace, name))
         return None if found is None else msgspec.json.decode(found.raw)
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What came with the request."""
+    """What came with the request. `force` is an apply's."""
 
     data: bytes
     content_type: str
+    force: bool = False
+
+    @property
+    def is_apply(self) -> bool:
+        """Whether a PATCH with it is a server-side apply."""
+        return self.content_type.partition(";")[0].strip() == APPLY_PATCH
 
 
 def decide(
@@ -91,27 +101,58 @@ def _written(transaction: Transaction, write: Write, place: Place, verb: str, bo
         doors = {"": create, "binding": bind, "eviction": evict}
         if door not in doors or (not door and place.name):
             raise RequestError(405, _NOT_ALLOWED)
-        return doors[door](transaction, write, document)
+        return doors[door](transaction, write, document if door else place.form.inward(document))
+    if not place.name:
+        raise RequestError(405, _NOT_ALLOWED)
+    if door == "scale":
+        if body.is_apply:
+            raise RequestError(415, "apply is not served for this subresource: use another kind of patch")
+        return update_scale(transaction, write, _change(write, place, body, _SCALE, PLAIN, verb))
+    change = _change(write, place, body, _kind(place), place.form, verb)
+    if not door:
+        return update(transaction, write, change, creates=write.is_apply)
     doors_of_change: dict[str, Callable[[Transaction, Write, Changing], Written]] = {
-        "": update,
         "status": update_status,
         "finalize": finalize,
     }
-    if door not in doors_of_change or not place.name:
+    if door not in doors_of_change:
         raise RequestError(405, _NOT_ALLOWED)
-    return doors_of_change[door](transaction, write, _change(place, verb, body))
+    return doors_of_change[door](transaction, write, change)
 
 
-def _change(place: Place, verb: str, body: Body) -> Changing:
+def _kind(place: Place) -> str:
+    return f"{place.served.api_version(place.version)}/{place.served.resource.kind}"
+
+
+def _change(write: Write, place: Place, body: Body, kind: str, form: Form, verb: str) -> Changing:
+    """What the request makes of a stored document; a client sees and changes it in the form of the place."""
     if verb == "update":
         wanted = document_of(body.data, body.content_type)
-        return lambda _: wanted
-    if body.content_type.partition(";")[0].strip() == APPLY_PATCH:
-        raise RequestError(415, "server-side apply is not served yet: use another kind of patch")
-    kind = f"{place.served.api_version(place.version)}/{place.served.resource.kind}"
+        return lambda _: form.inward(wanted)
+    if body.is_apply:
+        return _apply(write, place, body)
 
     def change(current: Document | None) -> Any:
-        return patched(kind, body.content_type, current or {}, body.data)
+        seen = form.outward(current) if current else {}
+        return form.inward(patched(kind, body.content_type, seen, body.data))
+
+    return change
+
+
+def _apply(write: Write, place: Place, body: Body) -> Changing:
+    try:
+        wanted = document_of(body.data, YAML)
+    except RequestError as error:
+        raise RequestError(400, f"error decoding YAML: {error}") from None
+    if not isinstance(wanted, dict):
+        raise RequestError(400, "error decoding YAML: the patch must be an object")
+    served = write.served
+    versions = [served.api_version(version) for version in served.versions]
+    patch = place.form.inward(wanted)
+
+    def change(current: Document | None) -> Any:
+        door, kind = place.subresource, served.resource
+        return applied(kind, current, patch, write.manager, body.force, door, write.now, versions)
 
     return change
 

@@ -1,19 +1,14 @@
-"""How each field of the kinds we know is merged: the tags of Kubernetes' Go types, kept in `shapes.json`.
-
-The table is written by `python -m tests.oracle_patch.program`; a test in `make e2e` holds it against the Go types.
-"""
+"""How each field of the kinds we know is merged, out of the table of shapes (see `shape_table`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib.resources import files
 from typing import Any, Final
 
-import msgspec
-
 from dray.apiserver.patching.refusal import PatchError, shown
+from dray.apiserver.patching.shape_table import parse_field, shape_table
 
 PATCH: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"
@@ -41,9 +36,7 @@ class Shape:
     @cached_property
     def fields(self) -> Mapping[str, Field]:
         """All of them, by the name in JSON."""
-        table = _table()
-        plain = {name: Field(_NOTHING) for name in table.plain.get(self.name, "").split()}
-        return plain | {name: _field(said) for name, said in table.shapes.get(self.name, {}).items()}
+        return {name: _field(said) for name, said in shape_table().texts(self.name).items()}
 
     @cached_property
     def _folded(self) -> Mapping[str, Field]:
@@ -68,19 +61,7 @@ class Shape:
         return found
 
 
-class _Table(msgspec.Struct, frozen=True):
-    kinds: dict[str, str]
-    shapes: dict[str, dict[str, str]]
-    plain: dict[str, str]
-
-
 _NOTHING: Final = Shape("")
-
-
-@lru_cache(maxsize=1)
-def _table() -> _Table:
-    data = (files("dray.apiserver.patching") / "shapes.json").read_bytes()
-    return msgspec.json.decode(data, type=_Table)
 
 
 @lru_cache(maxsize=1024)
@@ -88,16 +69,17 @@ def _shape(name: str) -> Shape:
     return Shape(name) if name else _NOTHING
 
 
-def _field(said: str) -> Field:
-    """From `TYPE`, `[]TYPE` or `[]TYPE STRATEGIES KEY`. Of the strategies, `retainKeys` only matters to who writes a patch."""
-    kind, strategies, key, *_ = (*said.split(" "), "", "")
-    strategy = next((one for one in strategies.split(",") if one != "retainKeys"), "")
-    return Field(_shape(kind.removeprefix("[]")), kind.startswith("[]"), strategy, key)
+def _field(text: str) -> Field:
+    """Of the strategies, `retainKeys` only matters to who writes a patch."""
+    told = parse_field(text)
+    is_struct = told.is_shape and not told.is_map and shape_table().has_fields(told.type)
+    strategy = next((one for one in told.strategies.split(",") if one != "retainKeys"), "")
+    return Field(_shape(told.type) if is_struct else _NOTHING, told.is_list, strategy, told.merge_key)
 
 
 def shape_of(resource_kind: str) -> Shape | None:
     """The shape of `v1/Pod` or `resource.k8s.io/v1/ResourceClaim`; None for a kind without Go types, such as a custom one."""
-    name = _table().kinds.get(resource_kind)
+    name = shape_table().kinds.get(resource_kind)
     return None if name is None else _shape(name)
 
 

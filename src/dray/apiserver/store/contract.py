@@ -6,8 +6,8 @@ is never given twice, also not after a restart or a failed commit; there may be 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -71,7 +71,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Index(msgspec.Struct, frozen=True):
-    """Finds the objects of a resource by values taken from them: `Transaction.indexed(name, value)`.
+    """Finds the objects of a resource, or of all of them (""), by values taken from them: `Transaction.indexed(name, value)`.
 
     `values` is called once for each new state of an object and, in another thread, for all of them at start. It must not
     raise.
@@ -95,6 +95,36 @@ class RevisionTooLargeError(UnavailableError):
         self.current = current
 
 
+class Lookup(Protocol):
+    """Single objects: the durable ones of a store, or the newest ones inside a transaction."""
+
+    def get(self, key: Key) -> Stored | None:
+        """The object, or None."""
+        ...
+
+    def indexed(self, name: str, value: str) -> tuple[Stored, ...]:
+        """The objects for which the index of that name gives this value, ordered by resource and `namespace/name`."""
+        ...
+
+
+class Feed(Protocol):
+    """A place in the history, for one who must not wait in a task. It holds no memory for what was not taken."""
+
+    @property
+    def seen(self) -> int:
+        """Everything up to this revision was taken."""
+        ...
+
+    @property
+    def has_ended(self) -> bool:
+        """The store stops: nothing more will come."""
+        ...
+
+    def take(self) -> Sequence[Change | Bookmark]:
+        """Some of what is there, in order; nothing where all was taken. Expired where the history went on without us."""
+        ...
+
+
 class Transaction(Protocol):
     """What a decision sees and does. It is of use until `decide` returns; after that every call is refused.
 
@@ -115,7 +145,7 @@ class Transaction(Protocol):
         ...
 
     def indexed(self, name: str, value: str) -> tuple[Stored, ...]:
-        """The objects for which the index of that name gives this value, ordered by `namespace/name`."""
+        """The objects for which the index of that name gives this value, ordered by resource and `namespace/name`."""
         ...
 
     def put(self, key: Key, uid: str, document: dict[str, Any]) -> Stored:
@@ -166,5 +196,18 @@ class Store(Protocol):
 
         Entering raises Expired or RevisionTooLargeError; iterating raises Expired when the reader fell too far behind, and
         ends when the store stops. Nothing is missed between `list` and `watch(since=page.revision)`.
+        """
+        ...
+
+
+class LiveStore(Store, Lookup, Protocol):
+    """The store itself, not a view of it."""
+
+    def follow(
+        self, resource: str, namespace: str, since: int | None, notify: Callable[[], None]
+    ) -> AbstractContextManager[Feed]:
+        """As `watch`, for callers that are told: `notify` is called when there may be more to take, or the end came.
+
+        It is called from within the store, so it only makes a note. Entering raises what entering `watch` raises.
         """
         ...

@@ -60,6 +60,10 @@ _SYSTEM: Final = (
     "READONLY",
 )
 
+_INSERT: Final = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_AT_ONCE: Final = (64, 16, 4, 1)
+_INSERTS: Final = {count: _INSERT + ", (?, ?, ?, ?, ?, ?, ?, ?)" * (count - 1) for count in _AT_ONCE}
+
 Connect = Callable[[str], sqlite3.Connection]
 
 
@@ -207,7 +211,8 @@ class Journal:
         if self._doubtful:
             execute("DELETE FROM log WHERE revision > ?", (self._durable,))
         many = self._connection.executemany
-        many("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?, ?)", map(_row, batch.changes))
+        for statement, values in _inserts(batch.changes):
+            execute(statement, values)
         many("DELETE FROM log WHERE revision = ?", ((revision,) for revision in batch.unneeded))
         execute("UPDATE counters SET given = ?, floor = ?", (batch.given, batch.floor))
         execute("COMMIT")
@@ -270,6 +275,16 @@ class Journal:
             )
         advice = "look at the disk, its mount options and the kernel log"
         return HardwareError(f"{start}{error} ({name}): {advice}", path=path)
+
+
+def _inserts(changes: Sequence[Change]) -> Iterator[tuple[str, list[object]]]:
+    """Few statements for many rows: after each, this thread has to wait for its turn to run Python."""
+    at = 0
+    while at < len(changes):
+        count = next(size for size in _AT_ONCE if size <= len(changes) - at)
+        values = [value for change in changes[at : at + count] for value in _row(change)]
+        yield _INSERTS[count], values
+        at += count
 
 
 def _name(error: sqlite3.Error) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from dray.apiserver.store.contract import Change, ChangeKind, Index, Key, Stored
 from dray.errors import InvariantError
 
 Terms = tuple[tuple[str, str], ...]
+_NOTHING: Final[Mapping[Key, Stored]] = {}
 
 
 class Step(NamedTuple):
@@ -38,14 +39,21 @@ class State(Protocol):
         """The objects in order."""
         ...
 
-    def indexed(self, name: str, value: str) -> dict[Key, Stored]:
-        """The objects with that entry, in no order."""
+    def indexed(self, name: str, value: str) -> Mapping[Key, Stored]:
+        """The objects with that entry, in no order; it is looked at and not kept."""
         ...
 
 
 def path_of(stored: Stored) -> str:
     """By which objects of one resource are ordered, and where a list goes on."""
     return path_to(stored.key)
+
+
+def in_order(found: Mapping[Key, Stored]) -> tuple[Stored, ...]:
+    """What an index found, by resource and path."""
+    if len(found) < 2:
+        return tuple(found.values())
+    return tuple(sorted(found.values(), key=lambda one: (one.key.resource, path_of(one))))
 
 
 def path_to(key: Key) -> str:
@@ -57,18 +65,22 @@ class Indexes:
     """Which indexes there are. Immutable, so that layers share it."""
 
     def __init__(self, indexes: Iterable[Index] = ()) -> None:
-        self._of_resource: dict[str, list[Index]] = {}
-        self._names: dict[str, str] = {}
-        for index in indexes:
+        given = tuple(indexes)
+        self._names: set[str] = set()
+        for index in given:
             if index.name in self._names:
                 raise InvariantError(f"the index {index.name!r} is defined twice")
-            self._names[index.name] = index.resource
-            self._of_resource.setdefault(index.resource, []).append(index)
+            self._names.add(index.name)
+        self._of_all = tuple(index for index in given if not index.resource)
+        self._of_resource = {
+            resource: tuple(index for index in given if index.resource in ("", resource))
+            for resource in {index.resource for index in given if index.resource}
+        }
 
     def terms(self, stored: Stored) -> Terms:
         """The entries of an object, each once."""
-        indexes = self._of_resource.get(stored.key.resource)
-        if indexes is None:
+        indexes = self._of_resource.get(stored.key.resource, self._of_all)
+        if not indexes:
             return ()
         pairs = ((index.name, value) for index in indexes for value in index.values(stored))
         return tuple(dict.fromkeys(pairs))
@@ -104,7 +116,7 @@ class Entries:
 
     def find(self, name: str, value: str) -> Mapping[Key, Stored]:
         """The objects with that entry."""
-        return self._found.get((name, value), {})
+        return self._found.get((name, value), _NOTHING)
 
 
 class Shelf:
@@ -170,10 +182,12 @@ class Objects:
         shelf = self.shelf(resource)
         return shelf.items(*shelf.span(namespace, ""))
 
-    def indexed(self, name: str, value: str) -> dict[Key, Stored]:
+    def indexed(self, name: str, value: str) -> Mapping[Key, Stored]:
         """The objects with that entry."""
-        self.indexes.check(name)
-        return dict(self._entries.find(name, value))
+        found = self._entries.find(name, value)
+        if not found:
+            self.indexes.check(name)
+        return found
 
     def apply(self, step: Step) -> None:
         """Make a change that is durable."""
@@ -213,9 +227,11 @@ class Layer:
                 _change(items, key, step.state)
         return tuple(items)
 
-    def indexed(self, name: str, value: str) -> dict[Key, Stored]:
+    def indexed(self, name: str, value: str) -> Mapping[Key, Stored]:
         """The objects with that entry."""
         below = self._below.indexed(name, value)
+        if not below:
+            return self._entries.find(name, value)
         kept = {key: stored for key, stored in below.items() if key not in self._steps.get(key.resource, {})}
         return {**kept, **self._entries.find(name, value)}
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,10 +25,10 @@ from dray.apiserver.store.contract import (
 from dray.apiserver.store.groups import Groups
 from dray.apiserver.store.history import History
 from dray.apiserver.store.journal import Connect, Journal, connect
-from dray.apiserver.store.memory import Indexes, Layer, Objects, Step
+from dray.apiserver.store.memory import Indexes, Layer, Objects, Step, in_order
 from dray.apiserver.store.paging import newest_page, older_page
 from dray.apiserver.store.transaction import Counter, OpenTransaction
-from dray.apiserver.store.watching import Watcher, Watchers
+from dray.apiserver.store.watching import HistoryFeed, Watcher, Watchers
 from dray.apiserver.store.worker import Worker
 from dray.errors import Error, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
@@ -123,22 +123,29 @@ class SqliteStore:
         self._check_given(at)
         return older_page(shelf, self._history.before(resource, at), at, namespace, after, limit)
 
+    def indexed(self, name: str, value: str) -> tuple[Stored, ...]:
+        """The objects with that entry, in order."""
+        return in_order(self._objects.indexed(name, value))
+
     @asynccontextmanager
     async def watch(
         self, resource: str, namespace: str = "", since: int | None = None
     ) -> AsyncIterator[AsyncIterator[Change | Bookmark]]:
         """The changes after a revision, and bookmarks."""
-        if self._stopping:
-            raise UnavailableError("the store stops", retry_after=1.0)
-        start = self._durable if since is None else since
-        self._check_given(start)
-        self._history.after(resource, start, 1)
+        start = self._start_of(resource, since)
         watcher = Watcher(self._history, resource, namespace, start)
-        self._watchers.add(watcher)
-        try:
+        with self._watchers.with_one(watcher.feed):
             yield watcher
-        finally:
-            self._watchers.remove(watcher)
+
+    @contextmanager
+    def follow(
+        self, resource: str, namespace: str, since: int | None, notify: Callable[[], None]
+    ) -> Iterator[HistoryFeed]:
+        """The same, for who is told."""
+        start = self._start_of(resource, since)
+        feed = HistoryFeed(self._history, resource, namespace, start, notify)
+        with self._watchers.with_one(feed):
+            yield feed
 
     async def commit(self) -> None:
         """Make decisions durable; runs as long as the store."""
@@ -164,6 +171,15 @@ class SqliteStore:
             self._durable = step.change.revision
         for resource in sorted({step.change.new.key.resource for step in steps}):
             self._watchers.wake(resource, self._durable)
+
+    def _start_of(self, resource: str, since: int | None) -> int:
+        """Where a watch begins, after a look whether it can."""
+        if self._stopping:
+            raise UnavailableError("the store stops", retry_after=1.0)
+        start = self._durable if since is None else since
+        self._check_given(start)
+        self._history.after(resource, start, 1)
+        return start
 
     def _check_given(self, revision: int) -> None:
         if revision > self._durable:

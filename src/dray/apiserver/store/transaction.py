@@ -6,7 +6,7 @@ from typing import Any
 
 from dray.api.codec import encode, loads
 from dray.apiserver.store.contract import Change, ChangeKind, Key, Stored
-from dray.apiserver.store.memory import Indexes, Layer, State, Step, path_of
+from dray.apiserver.store.memory import Indexes, Layer, State, Step, in_order
 from dray.errors import InvariantError
 
 
@@ -55,7 +55,7 @@ class OpenTransaction:
     def indexed(self, name: str, value: str) -> tuple[Stored, ...]:
         """The objects with that entry, in order."""
         self._check_open()
-        return tuple(sorted(self._layer.indexed(name, value).values(), key=path_of))
+        return in_order(self._layer.indexed(name, value))
 
     def put(self, key: Key, uid: str, document: dict[str, Any]) -> Stored:
         """Create or replace."""

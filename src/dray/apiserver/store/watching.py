@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from dray.apiserver.store.contract import Bookmark, Change
@@ -13,95 +14,108 @@ from dray.apiserver.store.history import History
 _AT_ONCE: Final = 100
 
 
-class Watcher:
-    """An iterator over the changes of a resource, or of one namespace of it. It is read by one task."""
+class HistoryFeed:
+    """A `Feed` of the changes of a resource, or of one namespace of it."""
 
-    def __init__(self, history: History, resource: str, namespace: str, since: int) -> None:
+    def __init__(
+        self, history: History, resource: str, namespace: str, since: int, notify: Callable[[], None]
+    ) -> None:
         self.resource = resource
+        self.seen = since
+        self.has_ended = False
         self._history = history
         self._namespace = namespace
-        self._seen = since
-        self._ready: deque[Change] = deque()
         self._newest = since
         self._bookmark_due = False
-        self._ended = False
+        self._notify = notify
+
+    def take(self) -> Sequence[Change | Bookmark]:
+        """Some changes, or a bookmark when there are none and one is due."""
+        while changes := self._history.after(self.resource, self.seen, _AT_ONCE):
+            self.seen = changes[-1].revision
+            if not self._namespace:
+                return changes
+            if mine := [one for one in changes if one.new.key.namespace == self._namespace]:
+                return mine
+        self.seen = max(self.seen, self._newest)
+        if not self._bookmark_due:
+            return ()
+        self._bookmark_due = False
+        return (Bookmark(self.seen),)
+
+    def wake(self, newest: int) -> None:
+        """The store is at this revision, and something of the resource changed."""
+        self._newest = newest
+        self._notify()
+
+    def remind(self, newest: int) -> None:
+        """Give a bookmark when all changes are taken."""
+        self._bookmark_due = True
+        self.wake(newest)
+
+    def end(self) -> None:
+        """The store stops."""
+        self.has_ended = True
+        self._notify()
+
+
+class Watcher:
+    """An iterator over a feed. It is read by one task."""
+
+    def __init__(self, history: History, resource: str, namespace: str, since: int) -> None:
         self._woken = asyncio.Event()
+        self.feed = HistoryFeed(history, resource, namespace, since, self._woken.set)
+        self._ready: deque[Change | Bookmark] = deque()
 
     def __aiter__(self) -> AsyncIterator[Change | Bookmark]:
         return self
 
     async def __anext__(self) -> Change | Bookmark:
         """The next change, or a bookmark when there is none. Expired where the history went on without us."""
-        while not self._ended:
-            if self._ready or self._read():
+        while not self.feed.has_ended:
+            if not self._ready:
+                self._ready.extend(self.feed.take())
+            if self._ready:
                 return self._ready.popleft()
-            if self._bookmark_due:
-                self._bookmark_due = False
-                return Bookmark(self._seen)
             self._woken.clear()
             await self._woken.wait()
         raise StopAsyncIteration
 
-    def wake(self, newest: int) -> None:
-        """The store is at this revision, and something of the resource changed."""
-        self._newest = newest
-        self._woken.set()
-
-    def remind(self, newest: int) -> None:
-        """Give a bookmark when all changes are read."""
-        self._bookmark_due = True
-        self.wake(newest)
-
-    def end(self) -> None:
-        """The store stops."""
-        self._ended = True
-        self._woken.set()
-
-    def _read(self) -> bool:
-        """Take some more out of the history; False where the watcher has seen all there is."""
-        while changes := self._history.after(self.resource, self._seen, _AT_ONCE):
-            self._seen = changes[-1].revision
-            namespace = self._namespace
-            self._ready.extend(c for c in changes if not namespace or c.new.key.namespace == namespace)
-            if self._ready:
-                return True
-        self._seen = max(self._seen, self._newest)
-        return False
-
 
 class Watchers:
-    """All of them, by resource."""
+    """Everyone's feeds, by resource."""
 
     def __init__(self) -> None:
-        self._by_resource: dict[str, set[Watcher]] = {}
+        self._by_resource: dict[str, set[HistoryFeed]] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._by_resource.values()))
 
-    def add(self, watcher: Watcher) -> None:
-        """Wake this one from now on."""
-        self._by_resource.setdefault(watcher.resource, set()).add(watcher)
-
-    def remove(self, watcher: Watcher) -> None:
-        """Nobody reads it any more."""
-        watchers = self._by_resource[watcher.resource]
-        watchers.discard(watcher)
-        if not watchers:
-            del self._by_resource[watcher.resource]
+    @contextmanager
+    def with_one(self, feed: HistoryFeed) -> Iterator[None]:
+        """Wake this one too while entered."""
+        feeds = self._by_resource.setdefault(feed.resource, set())
+        feeds.add(feed)
+        try:
+            yield
+        finally:
+            feeds.discard(feed)
+            if not feeds:
+                self._by_resource.pop(feed.resource, None)
 
     def wake(self, resource: str, newest: int) -> None:
         """Tell those who watch the resource."""
-        for watcher in self._by_resource.get(resource, ()):
-            watcher.wake(newest)
+        for feed in self._by_resource.get(resource, ()):
+            feed.wake(newest)
 
     def remind(self, newest: int) -> None:
         """Have all of them give a bookmark."""
-        for watchers in self._by_resource.values():
-            for watcher in watchers:
-                watcher.remind(newest)
+        for feeds in self._by_resource.values():
+            for feed in feeds:
+                feed.remind(newest)
 
     def end(self) -> None:
         """End all of them."""
-        for watchers in self._by_resource.values():
-            for watcher in watchers:
-                watcher.end()
+        for feeds in self._by_resource.values():
+            for feed in feeds:
+                feed.end()

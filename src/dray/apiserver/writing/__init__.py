@@ -7,12 +7,11 @@ was where they do. `indexes` names the store's indexes that they need.
 
 from __future__ import annotations
 
-from dray.apiserver.served import Serving
 from dray.apiserver.store.contract import Index
 from dray.apiserver.writing.allocations import DEVICES
-from dray.apiserver.writing.dependents import owner_indexes
+from dray.apiserver.writing.dependents import OWNERS
 
 
-def indexes(serving: Serving) -> tuple[Index, ...]:
+def indexes() -> tuple[Index, ...]:
     """What a store must be opened with for these writes to work."""
-    return (DEVICES, *owner_indexes(serving))
+    return (DEVICES, OWNERS)

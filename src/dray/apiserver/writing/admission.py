@@ -8,29 +8,56 @@ from dray.api.field_errors import FieldError
 from dray.api.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.validation import check_admin_access, check_admin_access_status
+from dray.apiserver.custom.definition import DEFINITIONS
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Transaction
 from dray.apiserver.writing.allocations import check_allocation
+from dray.apiserver.writing.definitions import (
+    check_defined,
+    complete_definition,
+    faults_of_definition,
+)
 from dray.apiserver.writing.namespaces import check_create, find_namespace
 from dray.apiserver.writing.pods import admit_pod, complete_update
 from dray.apiserver.writing.request import Write
+from dray.apiserver.writing.workloads import give_address, keep_address, select_pods_of_job
 
 
 def complete_created(transaction: Transaction, write: Write, document: Document) -> None:
     """What the server adds to a new document of some kinds, after its defaults."""
+    place = str(write.served.resource)
     if write.served.resource == PODS:
         admit_pod(transaction, document, write.now)
+    elif place == DEFINITIONS:
+        complete_definition(write, document)
+    elif place == "jobs.batch":
+        select_pods_of_job(document)
+    elif place == "services":
+        give_address(transaction, document)
 
 
 def complete_updated(write: Write, new: Document, old: Document) -> None:
     """What an update may leave out although the server had added it."""
+    place = str(write.served.resource)
     if write.served.resource == PODS:
         complete_update(new, old)
+    elif place == DEFINITIONS:
+        complete_definition(write, new)
+    elif place == "services":
+        keep_address(new, old)
 
 
 def admit_namespace(transaction: Transaction, write: Write, document: Document) -> None:
     """Whether anything may be created there now."""
     check_create(transaction, write, document)
+    check_defined(transaction, write)
+
+
+def faults_of_document(write: Write, document: Document) -> list[FieldError]:
+    """Faults of a kind without a type, by the schema that defines it or by what it defines."""
+    if str(write.served.resource) == DEFINITIONS:
+        return faults_of_definition(write, document)
+    return write.served.check(document) if write.served.check is not None else []
 
 
 def faults_of_created(transaction: Transaction, write: Write, new: Any) -> list[FieldError]:

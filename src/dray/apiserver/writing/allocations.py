@@ -1,7 +1,11 @@
 """No device is allocated twice: the check that a real API server does not have, inside the write itself.
 
-The store's index says which claims hold a device, as of the newest decision. Admin access holds nothing and is held up
-by nothing. Shares of a device (results with a `shareID`) go together with other shares, not with a whole allocation.
+The store's index says which claims hold a device, as of the newest decision. When two may not hold one is said in
+`allocation/holding.py`, in agreement with the allocator: whoever has the whole device shares it with nobody, whoever has a
+share of it (`shareID`) shares it with other shares only, in either order of time.
+
+Within one claim no device may come twice unless as different shares. That holds for admin access too, which between claims
+holds nothing and is held up by nothing: the allocator never gives a claim the same device twice.
 """
 
 from __future__ import annotations
@@ -9,59 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
+from dray.allocation.holding import Held, clash, given_twice, held_in, held_of
 from dray.api.kinds import RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim
 from dray.apiserver.store.contract import Index, Stored, Transaction
 from dray.apiserver.writing import faults
 from dray.apiserver.writing.request import Write
+from dray.errors import InvalidError
 
 
-class _Result(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One allocated device, as far as it matters who holds it."""
-
-    driver: str = ""
-    pool: str = ""
-    device: str = ""
-    admin_access: bool | None = None
-    share_id: str | None = msgspec.field(default=None, name="shareID")
-
-    @property
-    def place(self) -> str:
-        """Names the device; none of the parts may hold the sign between them."""
-        return f"{self.driver}|{self.pool}|{self.device}"
-
-
-class _Devices(msgspec.Struct, frozen=True, gc=False):
-    results: tuple[_Result, ...] = ()
-
-
-class _Allocation(msgspec.Struct, frozen=True, gc=False):
-    devices: _Devices = _Devices()
-
-
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    allocation: _Allocation | None = None
-
-
-class _Claim(msgspec.Struct, frozen=True, gc=False):
-    status: _Status = _Status()
-
-
-_decode: Final = msgspec.json.Decoder(_Claim).decode
-
-
-def _held(stored: Stored) -> tuple[_Result, ...]:
+def _held(stored: Stored) -> tuple[Held, ...]:
     """The devices a stored claim holds. What cannot be read was never stored through a write, and holds nothing."""
-    if b'"allocation"' not in stored.raw:
-        return ()
     try:
-        allocation = _decode(stored.raw).status.allocation
-    except msgspec.MsgspecError:
+        return held_in(stored.raw)
+    except InvalidError:
         return ()
-    results = allocation.devices.results if allocation is not None else ()
-    return tuple(result for result in results if not result.admin_access)
 
 
 def _places(stored: Stored) -> Iterable[str]:
@@ -76,25 +42,15 @@ def check_allocation(transaction: Transaction, write: Write, new: ResourceClaim,
 
     An allocation cannot change once it is there, so only one that was not there is looked at.
     """
-    allocation = new.status.allocation
-    if allocation is None or old.status.allocation is not None:
+    if new.status.allocation is None or old.status.allocation is not None:
         return
-    for result in allocation.devices.results:
-        if result.admin_access:
-            continue
-        wanted = _Result(result.driver, result.pool, result.device, None, result.share_id)
-        for stored in transaction.indexed(DEVICES.name, wanted.place):
-            if _clashes(wanted, stored):
-                device = f"{wanted.driver}/{wanted.pool}/{wanted.device}"
+    results = new.status.allocation.devices.results
+    every = [Held(one.driver, one.pool, one.device, share_id=one.share_id) for one in results]
+    if (twice := given_twice(every)) is not None:
+        raise faults.conflict(write.served.resource, write.name, f"device {twice} is allocated twice")
+    for result in held_of(new):
+        for stored in transaction.indexed(DEVICES.name, result.place):
+            if clash((result,), _held(stored)) is not None:
                 holder = f"{stored.key.namespace}/{stored.key.name}"
-                why = f"device {device} is already allocated to claim {holder}"
+                why = f"device {result} is already allocated to claim {holder}"
                 raise faults.conflict(write.served.resource, write.name, why)
-
-
-def _clashes(wanted: _Result, stored: Stored) -> bool:
-    """Whether one of the two wants the whole device, or both the same share of it."""
-    return any(
-        not wanted.share_id or not held.share_id or wanted.share_id == held.share_id
-        for held in _held(stored)
-        if held.place == wanted.place
-    )

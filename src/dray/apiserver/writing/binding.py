@@ -6,21 +6,24 @@ from typing import Any, Final
 
 from msgspec import field
 
+from dray.api import names
 from dray.api.codec import decode, view
 from dray.api.core import Node, ObjectReference
 from dray.api.field_errors import Path
 from dray.api.kinds import NODES
 from dray.api.meta import Model, ObjectMeta
-from dray.api.validation.faults import not_supported, required
+from dray.api.validation.faults import by_rule_or_required, not_supported
+from dray.api.validation.metadata import check_annotations, check_labels
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Key, Stored, Transaction
 from dray.apiserver.writing import faults
-from dray.apiserver.writing.faults import BadRequestError
+from dray.apiserver.writing.faults import BadRequestError, ObjectInvalidError
 from dray.apiserver.writing.pods import set_condition
 from dray.apiserver.writing.request import Write, Written, document_of, existing, replace
 from dray.errors import InvalidError
 
 _WHAT: Final = "pods/binding"
+_METADATA: Final = Path("metadata")
 _TOPOLOGY: Final = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
@@ -53,6 +56,7 @@ def bind(transaction: Transaction, write: Write, document: Any) -> Written:
 
 
 def _read(write: Write, document: Any) -> Binding:
+    """Checked for all that it puts into the pod: what the pod's own rules refuse would never be changed again."""
     try:
         binding = view(document, Binding)
     except InvalidError as error:
@@ -63,10 +67,11 @@ def _read(write: Write, document: Any) -> Binding:
     path, errors = Path("target"), []
     if binding.target.kind not in ("", "Node"):
         errors.append(not_supported(path.child("kind"), binding.target.kind, ("Node", "<empty>")))
-    if not binding.target.name:
-        errors.append(required(path.child("name")))
+    errors += by_rule_or_required(names.dns_subdomain, binding.target.name, path.child("name"))
+    errors += check_labels(binding.metadata.labels, _METADATA.child("labels"))
+    errors += check_annotations(binding.metadata.annotations, _METADATA.child("annotations"))
     if errors:
-        raise InvalidError("; ".join(map(str, errors)), field=errors[0].field, causes=tuple(errors))
+        raise ObjectInvalidError("Binding", write.name, errors)
     return binding
 
 

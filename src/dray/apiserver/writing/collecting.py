@@ -23,7 +23,7 @@ _DELETING: Final = b'"deletionTimestamp"'
 
 def near(transaction: Transaction, rules: Rules, stored: Stored) -> tuple[Key, ...]:
     """Whose fate may depend on a change of this object: its dependents, and owners that may wait for it."""
-    found = {one.key for one in dependents_of(transaction, rules.serving, stored.uid)}
+    found = {one.key for one in dependents_of(transaction, stored.uid)}
     for owner in owners_of(stored):
         place = _place(rules, stored.key, owner)
         if place is not None:
@@ -51,7 +51,7 @@ def collect(transaction: Transaction, rules: Rules, key: Key, now: datetime) -> 
 
 def _item(transaction: Transaction, rules: Rules, stored: Stored) -> Item:
     metadata = document_of(stored)["metadata"]
-    found = dependents_of(transaction, rules.serving, stored.uid)
+    found = dependents_of(transaction, stored.uid)
     return Item(
         deleting=bool(metadata.get("deletionTimestamp")),
         finalizers=tuple(metadata.get("finalizers") or ()),
@@ -112,7 +112,7 @@ def _drop_owners(transaction: Transaction, write: Write, stored: Stored, uids: f
 
 def _drop_finalizer(transaction: Transaction, write: Write, stored: Stored, action: DropFinalizer) -> None:
     if action.orphan:
-        for one in dependents_of(transaction, write.rules.serving, stored.uid):
+        for one in dependents_of(transaction, stored.uid):
             _drop_owners(transaction, write, one, frozenset({stored.uid}))
     old = document_of(stored)
     new = document_of(stored)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.codec import encode, loads
-from dray.api.defaults import set_defaults
 from dray.api.kinds import PODS
 from dray.api.prepare import prepare_create
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Transaction
 from dray.apiserver.writing import admission, faults, metadata
+from dray.apiserver.writing.defaulting import fill
 from dray.apiserver.writing.faults import BadRequestError
+from dray.apiserver.writing.managing import managed
 from dray.apiserver.writing.names import give_name
 from dray.apiserver.writing.request import Outcome, Write, Written
 
@@ -19,6 +20,10 @@ from dray.apiserver.writing.request import Outcome, Write, Written
 def create(transaction: Transaction, write: Write, document: Any) -> Written:
     """Store a new object; the document given is used up. `write.name` is empty, or the name of the address where an update creates."""
     document, warnings = metadata.take(write, document)
+    if write.served.resource == PODS:
+        document.setdefault("spec", {})
+    fill(write, document)
+    document = managed(write, None, document)
     if document["metadata"].get("resourceVersion") not in (None, "", "0") and not write.name:
         raise BadRequestError("resourceVersion should not be set on objects to be created")
     admission.admit_namespace(transaction, write, document)
@@ -26,6 +31,7 @@ def create(transaction: Transaction, write: Write, document: Any) -> Written:
     name = document["metadata"].get("name", "")
     new = metadata.typed(write, document)
     errors = metadata.check_rules(write, new) + admission.faults_of_created(transaction, write, new)
+    errors += admission.faults_of_document(write, document)
     faults.refuse_faults(write.served, name, errors)
     key = write.served.key(write.namespace, name)
     if transaction.get(key) is not None:
@@ -46,9 +52,6 @@ def _complete(transaction: Transaction, write: Write, document: Document) -> str
         document["metadata"].pop("generation", None)
         if served.counts_generations:
             document["metadata"]["generation"] = 1
-        return uid
-    if served.resource == PODS:
-        document.setdefault("spec", {})
-    set_defaults(served.resource, document, write.now)
+    fill(write, document)
     admission.complete_created(transaction, write, document)
     return uid

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dray.api.field_errors import to_error
 from dray.api.kinds import NAMESPACES
 from dray.apiserver.store.contract import Stored, Transaction
 from dray.apiserver.writing import faults, grace
+from dray.apiserver.writing.faults import ObjectInvalidError
 from dray.apiserver.writing.grace import DeleteOptions, Step
 from dray.apiserver.writing.namespaces import delete_namespace
 from dray.apiserver.writing.request import Outcome, Write, Written, document_of, existing, remove, replace
@@ -16,7 +16,7 @@ NO_OPTIONS = DeleteOptions()
 def delete(transaction: Transaction, write: Write, options: DeleteOptions = NO_OPTIONS) -> Written:
     """Delete an object, or mark it. `Outcome.DELETED` says that it is gone; else somebody has to let go first."""
     if errors := grace.check_options(options):
-        raise to_error("DeleteOptions.meta.k8s.io", "", errors)
+        raise ObjectInvalidError("DeleteOptions.meta.k8s.io", "", errors)
     stored = existing(transaction, write)
     check_preconditions(write, stored, options)
     if write.served.resource == NAMESPACES:

@@ -1,4 +1,4 @@
-"""Which objects name an owner: an index of the store for each kind, by the owner's uid."""
+"""Which objects name an owner: an index of the store over all kinds, by the owner's uid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from dray.api.meta import OwnerReference
-from dray.apiserver.served import Serving
 from dray.apiserver.store.contract import Index, Stored, Transaction
 
 
@@ -37,17 +36,10 @@ def _owner_uids(stored: Stored) -> Iterable[str]:
     return {owner.uid for owner in owners_of(stored)}
 
 
-def _index_name(resource: str) -> str:
-    return f"owners of {resource}"
+OWNERS: Final = Index("owners", "", _owner_uids)
+"""Of objects of every kind, also of those that are defined later: an owner may have dependents of any."""
 
 
-def owner_indexes(serving: Serving) -> tuple[Index, ...]:
-    """One for each kind: an owner may have dependents of any."""
-    places = sorted(str(served.resource) for served in serving.all)
-    return tuple(Index(_index_name(place), place, _owner_uids) for place in places)
-
-
-def dependents_of(transaction: Transaction, serving: Serving, uid: str) -> tuple[Stored, ...]:
+def dependents_of(transaction: Transaction, uid: str) -> tuple[Stored, ...]:
     """All objects that name this uid as an owner, ordered by resource and name."""
-    places = sorted(str(served.resource) for served in serving.all)
-    return tuple(stored for place in places for stored in transaction.indexed(_index_name(place), uid))
+    return transaction.indexed(OWNERS.name, uid)

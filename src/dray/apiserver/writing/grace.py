@@ -9,12 +9,15 @@ from typing import Final
 from dray.api.field_errors import FieldError, Path
 from dray.api.meta import Int64, Model, format_time
 from dray.api.validation.faults import invalid, not_supported
+from dray.apiserver.custom.definition import CLEANUP, DEFINITIONS
 from dray.apiserver.served import Document, Served
 
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 POLICIES: Final = ("Foreground", "Background", "Orphan")
 _ENDED: Final = ("Failed", "Succeeded")
+_LONGEST: Final = 2**32
+"""Seconds that a time of deletion can be away; a grace may be any number, but times end with the year 9999."""
 
 
 class Preconditions(Model, frozen=True, kw_only=True):
@@ -69,7 +72,7 @@ def begin(document: Document, served: Served, asked: int | None, now: datetime) 
     if metadata.get("deletionTimestamp"):
         return _again(metadata, asked, now)
     period = _pod_grace(document, asked)
-    metadata["deletionTimestamp"] = format_time(now + timedelta(seconds=period))
+    metadata["deletionTimestamp"] = format_time(now + timedelta(seconds=min(period, _LONGEST)))
     metadata["deletionGracePeriodSeconds"] = period
     _count(metadata)
     return Step.GRACEFUL, period
@@ -92,7 +95,7 @@ def _again(metadata: Document, asked: int | None, now: datetime) -> tuple[Step, 
     if asked is None or asked >= before:
         return Step.PENDING, before
     marked = datetime.fromisoformat(metadata["deletionTimestamp"])
-    until = marked - timedelta(seconds=before) + timedelta(seconds=asked)
+    until = marked - timedelta(seconds=min(before, _LONGEST)) + timedelta(seconds=min(asked, _LONGEST))
     period = asked
     if until < now:
         until, period = now, min(asked, 1)
@@ -122,9 +125,11 @@ def _count(metadata: Document) -> None:
 
 
 def finalizers_after(metadata: Document, options: DeleteOptions, served: Served) -> list[str]:
-    """The finalizers with those that stand for the propagation policy put in or taken out."""
+    """The finalizers with those that stand for the propagation policy put in or taken out; a definition waits for its objects."""
     before: list[str] = list(metadata.get("finalizers") or ())
     others = [one for one in before if one not in (ORPHAN, FOREGROUND)]
+    if str(served.resource) == DEFINITIONS and CLEANUP not in others:
+        others.append(CLEANUP)
     if not served.collects:
         return others
     wanted = _wanted(before, options, served)

@@ -6,20 +6,21 @@ from typing import Any, Final, NoReturn
 
 from dray.api.codec import encode, view
 from dray.api.codec.nulls import without_nulls
-from dray.api.codec.unknown_fields import unknown_fields
-from dray.api.field_errors import FieldError, Path, to_error
-from dray.api.kinds import NODES, PODS
+from dray.api.field_errors import FieldError, Path
 from dray.api.validation import validate, validate_status
 from dray.api.validation.faults import invalid
 from dray.api.validation.metadata import MetadataRules, check_metadata, check_metadata_update
+from dray.apiserver.patching.field_types import wrong_type
+from dray.apiserver.patching.unknown import unknown_names
 from dray.apiserver.served import Document, GenericObject
 from dray.apiserver.store.contract import Stored
 from dray.apiserver.writing import faults
-from dray.apiserver.writing.faults import BadRequestError
+from dray.apiserver.writing.faults import BadRequestError, ObjectInvalidError
 from dray.apiserver.writing.request import FieldValidation, Write
 from dray.errors import InvalidError
 
-_PARTLY_TYPED: Final = (PODS, NODES)
+_DIGITS: Final = 20
+"""As many as the largest number of 64 bits has."""
 MAX_DEPTH: Final = 100
 """How deep a document may be nested; no kind of Kubernetes comes near."""
 _NO_NAME: Final = "name must be provided"
@@ -43,6 +44,8 @@ def take(write: Write, document: Any) -> tuple[Document, tuple[str, ...]]:
         _refuse_type(write, InvalidError("metadata: must be an object", field="metadata"))
     _place(write, metadata)
     typed(write, document)
+    if fault := wrong_type(_table_name(write), document):
+        _refuse_type(write, InvalidError(str(fault), field=fault.field, causes=(fault,)))
     return document, _unknown(write, document)
 
 
@@ -112,6 +115,11 @@ def typed(write: Write, document: Document) -> Any:
         _refuse_type(write, error)
 
 
+def _table_name(write: Write) -> str:
+    """What the table of shapes calls the kind."""
+    return f"{write.served.resource.api_version}/{write.served.resource.kind}"
+
+
 def _refuse_type(write: Write, error: InvalidError) -> NoReturn:
     raise BadRequestError(f"{_cannot_handle(write)}: {error}", field=error.field, causes=error.causes)
 
@@ -122,17 +130,11 @@ def _cannot_handle(write: Write) -> str:
 
 
 def _unknown(write: Write, document: Document) -> tuple[str, ...]:
-    """Fields the kind has not: an error or warnings, as asked. Unknown here where a type is only a part."""
-    resource = write.served.resource
-    if (
-        write.field_validation is FieldValidation.IGNORE
-        or not write.served.typed
-        or resource in _PARTLY_TYPED
-    ):
+    """Fields the kind has not: an error or warnings, as asked. None where nobody knows the kind's fields."""
+    if write.field_validation is FieldValidation.IGNORE:
         return ()
-    found = tuple(
-        f'unknown field "{fault.field}"' for fault in unknown_fields(document, resource.type, Path())
-    )
+    names = unknown_names(_table_name(write), document) or ()
+    found = tuple(f'unknown field "{name}"' for name in names)
     if found and write.field_validation is FieldValidation.STRICT:
         raise BadRequestError(f"{_cannot_handle(write)}: strict decoding error: {', '.join(found)}")
     return found
@@ -148,14 +150,14 @@ def check_uid(write: Write, metadata: Document, stored_uid: str) -> None:
 def check_version(write: Write, metadata: Document, stored: Stored) -> None:
     """A resourceVersion in an update is one too; without it the newest state is replaced, where the kind allows."""
     version = metadata.get("resourceVersion") or "0"
-    if not version.isascii() or not version.isdecimal():
+    if not version.isascii() or not version.isdecimal() or len(version) > _DIGITS:
         fault = invalid(Path("metadata").child("resourceVersion"), version, "must be an unsigned integer")
         faults.refuse_faults(write.served, write.name, [fault])
     if int(version) == 0:
         metadata.pop("resourceVersion", None)
         if write.served.needs_version:
             fault = invalid(Path("metadata").child("resourceVersion"), 0, "must be specified for an update")
-            raise to_error(str(write.served.resource), write.name, [fault])
+            raise ObjectInvalidError(str(write.served.resource), write.name, [fault])
     elif int(version) != stored.revision:
         raise faults.conflict(write.served.resource, write.name, faults.MODIFIED)
 
@@ -164,7 +166,8 @@ def check_rules(write: Write, new: Any, old: Any = None, *, status: bool = False
     """Everything the kind's rules say about a view; `old` is what it replaces."""
     resource = write.served.resource
     if isinstance(new, GenericObject):
-        rules = MetadataRules(namespaced=resource.namespaced, name=write.served.name_rule)
+        plain = write.served.is_custom or resource.group == "apiextensions.k8s.io"
+        rules = MetadataRules(resource.namespaced, write.served.name_rule, plain_finalizers=plain)
         if old is None:
             return check_metadata(new.metadata, rules)
         return check_metadata_update(new.metadata, old.metadata, rules)

@@ -45,7 +45,7 @@ def check_create(transaction: Transaction, write: Write, document: Document) -> 
         why = f"unable to create new content in namespace {write.namespace} because it is being terminated"
         name = shown_name(document["metadata"])
         text = f'{write.served.resource} "{name}" is forbidden: {why}'
-        raise TerminatingError(text, namespace=write.namespace)
+        raise TerminatingError(text, faults.about(write.served.resource, name), namespace=write.namespace)
 
 
 def delete_namespace(

@@ -40,8 +40,6 @@ def admit_pod(transaction: Transaction, document: Document, now: datetime) -> No
     """Complete a pod about to be created; it has been defaulted. Refuses a priority that is not its class's."""
     spec = document["spec"]
     _set_priority(transaction, document, spec)
-    for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        container.setdefault("resources", {})
     _add_tolerations(spec)
     status = document["status"]
     status["qosClass"] = qos_class(view(document, Pod).spec)

@@ -59,6 +59,10 @@ class Write:
     dry_run: bool = False
     """Do everything but the last step."""
     field_validation: FieldValidation = FieldValidation.IGNORE
+    manager: str = ""
+    """Who owns what is written; empty for the server itself."""
+    is_apply: bool = False
+    """The document comes from a server-side apply, with its owners."""
 
     @property
     def key(self) -> Key:

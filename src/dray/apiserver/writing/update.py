@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dray.api.codec import encode
-from dray.api.defaults import set_defaults
 from dray.api.field_errors import FieldError, Path
 from dray.api.kinds import NAMESPACES, NODES, PODS, Resource
 from dray.api.prepare import prepare_status, prepare_update
@@ -19,6 +18,8 @@ from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Stored, Transaction
 from dray.apiserver.writing import admission, faults, grace, metadata
 from dray.apiserver.writing.create import create
+from dray.apiserver.writing.defaulting import fill
+from dray.apiserver.writing.managing import managed, settled
 from dray.apiserver.writing.pods import keep_pod_status
 from dray.apiserver.writing.request import Outcome, Write, Written, document_of, existing, remove, replace
 
@@ -35,8 +36,13 @@ _NEVER_COUNTED: Final = ("PriorityClass",)
 _PASSING: Final = ("labels", "annotations", "finalizers")
 
 
-def update(transaction: Transaction, write: Write, change: Changing, *, creates: bool = False) -> Written:
-    """Replace an object through the main door. `creates`: make it where there is none, as apply does."""
+def update(
+    transaction: Transaction, write: Write, change: Changing, *, creates: bool = False, door: str = ""
+) -> Written:
+    """Replace an object through the main door. `creates`: make it where there is none, as apply does.
+
+    `door` is the one that was really taken, where another leads here.
+    """
     stored = transaction.get(write.key)
     if stored is None:
         if not creates and not write.served.creates_on_update:
@@ -46,12 +52,14 @@ def update(transaction: Transaction, write: Write, change: Changing, *, creates:
             metadata.check_uid(write, given, "")
         return create(transaction, write, document)
     new, old, warnings = _begin(write, stored, change)
-    set_defaults(write.served.resource, new, write.now)
+    fill(write, new)
+    new = managed(write, old, new, door)
     prepare_update(write.served.resource, new, old, now=write.now)
     _count_generation(write, new, old)
     admission.complete_updated(write, new, old)
     after, before = metadata.typed(write, new), metadata.typed(write, old)
-    faults.refuse_faults(write.served, write.name, metadata.check_rules(write, after, before))
+    errors = metadata.check_rules(write, after, before) + admission.faults_of_document(write, new)
+    faults.refuse_faults(write.served, write.name, errors)
     return _finish(transaction, write, stored, old, new, warnings)
 
 
@@ -59,11 +67,13 @@ def update_status(transaction: Transaction, write: Write, change: Changing) -> W
     """Replace the status of an object; the rest of what the client sent is ignored."""
     stored = existing(transaction, write)
     new, old, warnings = _begin(write, stored, change)
-    set_defaults(write.served.resource, new, write.now)
+    fill(write, new)
+    new = managed(write, old, new, "status")
     _prepare_status(write, new, old)
     after, before = metadata.typed(write, new), metadata.typed(write, old)
     errors = metadata.check_rules(write, after, before, status=True)
     errors += admission.faults_of_status(transaction, write, after, before)
+    errors += admission.faults_of_document(write, new)
     faults.refuse_faults(write.served, write.name, errors)
     admission.admit_status(transaction, write, after, before)
     return _finish(transaction, write, stored, old, new, warnings)
@@ -76,6 +86,7 @@ def finalize(transaction: Transaction, write: Write, change: Changing) -> Writte
     wanted = (new.get("spec") or {}).get("finalizers") or []
     new = document_of(stored)
     grace.set_finalizers(new.setdefault("spec", {}), wanted)
+    new = managed(write, old, new, "finalize")
     path = Path("spec").child("finalizers")
     errors: list[FieldError] = []
     for position, finalizer in enumerate(wanted):
@@ -126,6 +137,7 @@ def _finish(
 ) -> Written:
     """Store the new state, or drop the object where the last that held it up has let go."""
     new["metadata"]["resourceVersion"] = str(stored.revision)
+    new = settled(old, new)
     if grace.goes_with_update(old, new):
         # Watchers see the object as it was stored last, with the finalizer, as those of a real API server do.
         remove(transaction, write, stored)

@@ -8,11 +8,15 @@ first names the pods that have to be looked up live.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from dray.api.core import Pod
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource import ResourceClaim
+from dray.api.resource.claim_status import ResourceClaimConsumerReference
+from dray.api.scheduling import PodGroup, is_group, owning_group
 from dray.controllers.claims.known import Known
+from dray.controllers.claims.making import owner_of
 from dray.controllers.claims.steps import (
     ClaimPolicy,
     ClaimStep,
@@ -24,34 +28,56 @@ from dray.controllers.pod_claims import is_done, is_pod, owning_pod
 
 Looked = Mapping[str, Pod | None]
 """Pods of the claim's namespace as the API server has them now; None where there is none of that name."""
+LookedGroups = Mapping[str, PodGroup | None]
+"""The same of PodGroups."""
+_NO_PODS: Final[Looked] = {}
+_NO_GROUPS: Final[LookedGroups] = {}
 
 
 def pods_to_look_up(claim: ResourceClaim, known: Known, policy: ClaimPolicy) -> tuple[str, ...]:
     """Names of pods that only the API server can tell about; sorted, mostly none."""
     namespace = claim.metadata.namespace
-    verdicts = [
-        (one.name, _is_needed(namespace, one.name, one.uid, known, {}))
+    names = {
+        one.name
         for one in claim.status.reserved_for
-        if is_pod(one)
-    ]
-    names = {name for name, verdict in verdicts if verdict is None}
-    stays = len(verdicts) < len(claim.status.reserved_for) or any(verdict for _, verdict in verdicts)
+        if is_pod(one) and _is_kept(claim, one, known, policy) is None
+    }
     owner = owning_pod(claim)
-    if owner is not None and not stays and _is_needed(namespace, owner.name, owner.uid, known, {}) is None:
+    if owner is not None and not _has_users(claim, known, policy):
         is_replaced = known.pod(namespace, owner.name) is not None
-        names |= {owner.name} if is_replaced or policy.collect_orphans else set()
+        if _is_needed(namespace, owner.name, owner.uid, known, {}) is None:
+            names |= {owner.name} if is_replaced or policy.collect_orphans else set()
+    return tuple(sorted(names))
+
+
+def groups_to_look_up(claim: ResourceClaim, known: Known, policy: ClaimPolicy) -> tuple[str, ...]:
+    """As `pods_to_look_up`; none without the gate of PodGroups."""
+    if not policy.workload_claims:
+        return ()
+    namespace = claim.metadata.namespace
+    names = {
+        one.name
+        for one in claim.status.reserved_for
+        if is_group(one) and _is_kept(claim, one, known, policy) is None
+    }
+    owner = owning_group(claim)
+    if owner is not None and policy.collect_orphans and not _has_users(claim, known, policy):
+        is_open = _is_there(namespace, owner.name, owner.uid, known, {}) is None
+        names |= {owner.name} if is_open else set()
     return tuple(sorted(names))
 
 
 def plan_claim(
-    claim: ResourceClaim, known: Known, looked: Looked, policy: ClaimPolicy
+    claim: ResourceClaim,
+    known: Known,
+    looked: Looked,
+    policy: ClaimPolicy,
+    groups: LookedGroups = _NO_GROUPS,
 ) -> tuple[ClaimStep, ...]:
     """The steps for this claim, in order; each is made against the version that the one before left behind."""
-    namespace, status = claim.metadata.namespace, claim.status
+    status = claim.status
     remaining = tuple(
-        one
-        for one in status.reserved_for
-        if not is_pod(one) or _is_needed(namespace, one.name, one.uid, known, looked) is not False
+        one for one in status.reserved_for if _is_kept(claim, one, known, policy, looked, groups) is not False
     )
     steps: list[ClaimStep] = []
     has_finalizer = CLAIM_FINALIZER in claim.metadata.finalizers
@@ -65,9 +91,33 @@ def plan_claim(
         if status.allocation is not None:
             steps.append(SetReservations((), deallocate=True))
         steps.append(RemoveFinalizer())
-    if not remaining and _is_left_over(claim, known, looked):
+    elif policy.free_unused and _is_given_up(claim, known):
+        steps += [SetReservations((), deallocate=True), RemoveFinalizer()]
+    if not remaining and _is_left_over(claim, known, looked, policy, groups):
         steps.append(DeleteClaim())
     return tuple(steps)
+
+
+def _has_users(claim: ResourceClaim, known: Known, policy: ClaimPolicy) -> bool:
+    """Whether a reservation stays for sure."""
+    return any(_is_kept(claim, one, known, policy) for one in claim.status.reserved_for)
+
+
+def _is_kept(
+    claim: ResourceClaim,
+    user: ResourceClaimConsumerReference,
+    known: Known,
+    policy: ClaimPolicy,
+    looked: Looked = _NO_PODS,
+    groups: LookedGroups = _NO_GROUPS,
+) -> bool | None:
+    """Whether a reservation stays; None where nobody can tell yet. Kinds that are not known here stay."""
+    namespace = claim.metadata.namespace
+    if is_pod(user):
+        return _is_needed(namespace, user.name, user.uid, known, looked)
+    if policy.workload_claims and is_group(user):
+        return _is_there(namespace, user.name, user.uid, known, groups)
+    return True
 
 
 def _is_needed(namespace: str, name: str, uid: str, known: Known, looked: Looked) -> bool | None:
@@ -82,14 +132,44 @@ def _is_needed(namespace: str, name: str, uid: str, known: Known, looked: Looked
     return pod is not None and pod.metadata.uid == uid and not is_done(pod)
 
 
-def _is_left_over(claim: ResourceClaim, known: Known, looked: Looked) -> bool:
-    """Whether the claim was made for a pod that needs it no more. With a second owner the garbage collector decides."""
-    owner = owning_pod(claim)
-    if owner is None or claim.metadata.deletion_timestamp is not None:
+def _is_there(namespace: str, name: str, uid: str, known: Known, looked: LookedGroups) -> bool | None:
+    """Whether that very group exists: as long as it does, its pods may run; None where nobody can tell yet."""
+    if known.is_deleted(uid):
         return False
-    namespace = claim.metadata.namespace
+    group = known.group(namespace, name)
+    if group is None or group.metadata.uid != uid:
+        if name not in looked:
+            return None
+        group = looked[name]
+    return group is not None and group.metadata.uid == uid
+
+
+def _is_given_up(claim: ResourceClaim, known: Known) -> bool:
+    """Whether a scheduler allocated it, which the finalizer tells, for a pod that went before it was bound.
+
+    Where a pod that is not seen yet wants it after all, its scheduler allocates anew.
+    """
+    if claim.status.allocation is None or claim.status.reserved_for:
+        return False
+    if CLAIM_FINALIZER not in claim.metadata.finalizers or owner_of(claim) is not None:
+        return False
+    return all(is_done(pod) for pod in known.users(claim))
+
+
+def _is_left_over(
+    claim: ResourceClaim, known: Known, looked: Looked, policy: ClaimPolicy, groups: LookedGroups
+) -> bool:
+    """Whether the claim was made for somebody who needs it no more. With a second owner the garbage collector decides."""
+    if claim.metadata.deletion_timestamp is not None:
+        return False
+    namespace, is_single = claim.metadata.namespace, len(claim.metadata.owner_references) == 1
+    owner = owning_pod(claim)
+    if owner is None:
+        group = owning_group(claim) if policy.workload_claims and policy.collect_orphans else None
+        is_gone = group and _is_there(namespace, group.name, group.uid, known, groups) is False
+        return bool(is_gone) and is_single
     if _is_needed(namespace, owner.name, owner.uid, known, looked) is not False:
         return False
     pod = known.pod(namespace, owner.name) or looked.get(owner.name)
     is_there = pod is not None and pod.metadata.uid == owner.uid
-    return is_there or len(claim.metadata.owner_references) == 1
+    return is_there or is_single

@@ -6,31 +6,36 @@ and every change of a claim names the version it was decided for.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
 from dray.api.core import Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
+from dray.api.scheduling import PodGroup, group_name
 from dray.client.client import Client
 from dray.client.requests import Selection
-from dray.controllers.claims.claim_plan import plan_claim, pods_to_look_up
+from dray.controllers.claims.claim_plan import groups_to_look_up, plan_claim, pods_to_look_up
+from dray.controllers.claims.group_plan import plan_group
 from dray.controllers.claims.known import Known, Table
+from dray.controllers.claims.making import Owner
 from dray.controllers.claims.picture import MADE_SECONDS, LivePicture
 from dray.controllers.claims.pod_plan import plan_pod
 from dray.controllers.claims.steps import ClaimPolicy, CreateClaim, Fault, PodPlan, RecordClaims
-from dray.controllers.claims.triggers import Work, keys_for_pod
+from dray.controllers.claims.triggers import Work, keys_for_group, keys_for_pod
 from dray.controllers.claims.writing import Writer
 from dray.controllers.following import follow
+from dray.controllers.metrics import asks_admin_access
+from dray.controllers.pictures import Surroundings
+from dray.controllers.queues import MeteredQueue
 from dray.controllers.recorder import Recorder
 from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
-from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
-from dray.runtime.workqueue import WorkQueue
 
+NAME: Final = "resourceclaim-controller"
 _ROUNDS: Final = 5
 """Times that one look is redone at once because somebody wrote first; after that the queue brings it back later."""
 FAILED: Final = "FailedResourceClaimCreation"
@@ -47,35 +52,40 @@ class ClaimControllerConfig:
 class ClaimController:
     """Made by `claim_controller`; `queue` is there for who wants to know whether all is done."""
 
-    def __init__(self, client: Client, config: ClaimControllerConfig, clock: Clock) -> None:
-        self.queue: WorkQueue[Work] = WorkQueue("claims", clock)
+    def __init__(self, around: Surroundings, config: ClaimControllerConfig) -> None:
+        client, clock = around.client, around.clock
+        self.queue: MeteredQueue[Work] = MeteredQueue("resource_claim", clock, around.metrics.queues)
         self._client = client
         self._config = config
-        self._picture = LivePicture(client, clock)
+        self._picture = LivePicture(around.pictures, clock, has_groups=config.policy.workload_claims)
         self._writer = Writer(client)
         self._events = Recorder(client, "resource_claim", clock)
+        self._creates = around.metrics.claim_creates
+        around.metrics.follow_claims(self._picture.claims)
 
     async def run(self) -> None:
         """Until cancelled; the pictures must be entered."""
         picture = self._picture
-        async with asyncio.TaskGroup() as group:
-            group.create_task(follow(picture.pods, self._see_pod))
-            group.create_task(follow(picture.claims, self._see_claim))
-            group.create_task(follow(picture.templates, self._see_template))
-            group.create_task(self.queue.run(self._look_at, workers=self._config.workers))
-
-    @asynccontextmanager
-    async def pictures(self) -> AsyncIterator[None]:
-        """Entered: all of them are there."""
-        async with AsyncExitStack() as stack:
-            for reflector in (self._picture.templates, self._picture.pods, self._picture.claims):
-                await stack.enter_async_context(reflector)
-            yield
+        groups = picture.groups
+        with (
+            follow(groups.informer, self._see_group) if groups is not None else nullcontext(),
+            follow(picture.pods, self._see_pod),
+            follow(picture.claims, self._see_claim),
+            follow(picture.templates, self._see_template),
+        ):
+            await self.queue.run(self._look_at, workers=self._config.workers)
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
         self._picture.see_pod(old, new)
         if (pod := new or old) is not None:
-            self._add(keys_for_pod(pod, self._picture, is_gone=new is None))
+            self._add(keys_for_pod(pod, self._picture, self._config.policy, is_gone=new is None))
+
+    def _see_group(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        self._picture.see_group(old, new)
+        if (group := new or old) is None:
+            return
+        self._add(keys_for_group(group, self._picture, is_gone=new is None))
+        self._add_pods(self._picture.members(group))
 
     def _see_claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         self._picture.see_claim(old, new)
@@ -83,12 +93,23 @@ class ClaimController:
             return
         if new is not None:
             self.queue.add(Work("claim", new.metadata.namespace, new.metadata.name))
-        for pod in self._picture.users(claim):
-            self._add(keys_for_pod(pod, self._picture))
+        self._add_pods(self._picture.users(claim))
+        groups = self._picture.groups
+        self._add_groups(groups.users(claim) if groups is not None else ())
 
     def _see_template(self, _: ResourceClaimTemplate | None, new: ResourceClaimTemplate | None) -> None:
-        for pod in self._picture.takers(new) if new is not None else ():
-            self._add(keys_for_pod(pod, self._picture))
+        if new is not None:
+            self._add_pods(self._picture.takers(new))
+            groups = self._picture.groups
+            self._add_groups(groups.takers(new) if groups is not None else ())
+
+    def _add_pods(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            self._add(keys_for_pod(pod, self._picture, self._config.policy))
+
+    def _add_groups(self, groups: Iterable[PodGroup]) -> None:
+        for group in groups:
+            self._add(keys_for_group(group, self._picture))
 
     def _add(self, keys: Iterable[Work]) -> None:
         for key in keys:
@@ -98,7 +119,7 @@ class ClaimController:
         if work.kind == "claim":
             await self._sync_claim(work.namespace, work.name)
         else:
-            await self._sync_pod(work.namespace, work.name)
+            await self._sync_owner(work)
 
     async def _sync_claim(self, namespace: str, name: str) -> None:
         claim = self._picture.claim(namespace, name)
@@ -118,7 +139,9 @@ class ClaimController:
         known, policy, namespace = self._picture, self._config.policy, claim.metadata.namespace
         names = pods_to_look_up(claim, known, policy)
         looked = {name: await self._writer.look_up(namespace, name) for name in names}
-        for step in plan_claim(claim, known, looked, policy):
+        names = groups_to_look_up(claim, known, policy)
+        groups = {name: await self._writer.look_up_group(namespace, name) for name in names}
+        for step in plan_claim(claim, known, looked, policy, groups):
             claim = await self._writer.carry_out(step, claim)
 
     async def _read_claim(self, namespace: str, name: str) -> ResourceClaim | None:
@@ -127,68 +150,89 @@ class ClaimController:
         except NotFoundError:
             return None
 
-    async def _sync_pod(self, namespace: str, name: str) -> None:
+    async def _sync_owner(self, work: Work) -> None:
         known: Known = self._picture
         for _ in range(_ROUNDS):
-            pod = known.pod(namespace, name)
-            if pod is None:
+            find = known.group if work.kind == "podgroup" else known.pod
+            one: Pod | PodGroup | None = find(work.namespace, work.name)
+            if one is None:
                 return
-            plan = plan_pod(pod, known, self._config.policy)
             try:
-                faults = await self._do_pod(pod, plan, known)
+                faults = await self._do(Owner.of(one), self._plan(one, known), known)
             except (ConflictError, NotFoundError):
-                known = await self._read_all(namespace, name)
+                known = await self._read_all(work)
                 continue
-            await self._report(pod, faults)
+            await self._report(one, faults)
             return
-        raise UnavailableError(f"pod {namespace}/{name}: others keep changing it or its claims")
+        where = f"{work.kind} {work.namespace}/{work.name}"
+        raise UnavailableError(f"{where}: others keep changing it or its claims")
 
-    async def _do_pod(self, pod: Pod, plan: PodPlan, known: Known) -> tuple[Fault, ...]:
+    def _plan(self, one: Pod | PodGroup, known: Known) -> PodPlan:
+        policy = self._config.policy
+        return plan_pod(one, known, policy) if isinstance(one, Pod) else plan_group(one, known, policy)
+
+    async def _do(self, owner: Owner, plan: PodPlan, known: Known) -> tuple[Fault, ...]:
         """Carry out what can be; what cannot be made is left out of the record and comes back as a fault."""
         faults, missing = list(plan.faults), set[str]()
         for step in plan.steps:
             if isinstance(step, CreateClaim):
                 try:
-                    self._remember(await self._writer.create(step, pod, known), pod)
+                    self._remember(await self._create(step, owner, known), owner)
                 except (ConflictError, InvariantError, UnavailableError):
                     raise
                 except Error as error:
                     missing.add(step.pod_claim)
-                    faults.append(Fault(step.pod_claim, f"create ResourceClaim {step.name}: {error}"))
+                    text = f"create ResourceClaim {step.name}: {error}"
+                    faults.append(Fault(step.pod_claim, text, owner.kind))
             elif isinstance(step, RecordClaims):
-                await self._record(step, missing, pod)
+                await self._record(step, missing, owner)
             else:
                 await self._writer.reserve(step)
         return tuple(faults)
 
-    def _remember(self, claim: ResourceClaim, pod: Pod) -> None:
-        self._picture.remember(claim)
-        self.queue.add_after(Work("pod", pod.metadata.namespace, pod.metadata.name), MADE_SECONDS + 1)
+    async def _create(self, step: CreateClaim, owner: Owner, known: Known) -> ResourceClaim:
+        template = known.template(owner.namespace, step.template)
+        admin = "false" if template is None else asks_admin_access(template.spec.spec)
+        try:
+            claim = await self._writer.create(step, owner, known)
+        except Error:
+            self._creates.labels("failure", admin).inc()
+            raise
+        self._creates.labels("success", admin).inc()
+        return claim
 
-    async def _record(self, step: RecordClaims, missing: set[str], pod: Pod) -> None:
+    def _remember(self, claim: ResourceClaim, owner: Owner) -> None:
+        self._picture.remember(claim)
+        again = Work("pod" if owner.kind == PODS.kind else "podgroup", owner.namespace, owner.name)
+        self.queue.add_after(again, MADE_SECONDS + 1)
+
+    async def _record(self, step: RecordClaims, missing: set[str], owner: Owner) -> None:
         there = tuple(one for one in step.statuses if one.name not in missing)
         if there:
-            await self._writer.record(RecordClaims(there), pod)
+            await self._writer.record(RecordClaims(there), owner)
 
-    async def _report(self, pod: Pod, faults: tuple[Fault, ...]) -> None:
+    async def _report(self, one: Pod | PodGroup, faults: tuple[Fault, ...]) -> None:
         for fault in faults:
-            await self._events.tell(pod, "Warning", FAILED, str(fault))
+            await self._events.tell(one, "Warning", FAILED, str(fault))
         if faults:
-            meta = pod.metadata
-            raise UnavailableError(f"pod {meta.namespace}/{meta.name}: {'; '.join(map(str, faults))}")
+            where = f"{one.kind.lower()} {one.metadata.namespace}/{one.metadata.name}"
+            raise UnavailableError(f"{where}: {'; '.join(map(str, faults))}")
 
-    async def _read_all(self, namespace: str, name: str) -> Known:
-        """The truth, without caches: the pod and every claim of its namespace. Only after a conflict."""
+    async def _read_all(self, work: Work) -> Known:
+        """The truth, without caches: the pod or group and every claim of its namespace. Only after a conflict."""
+        namespace, writer = work.namespace, self._writer
         claims = (await self._client.list(RESOURCE_CLAIMS, Selection(namespace))).items
-        try:
-            pod = await self._client.get(PODS, name, namespace=namespace)
-        except NotFoundError:
-            return Table()
-        templates = self._picture.templates.snapshot()
+        is_pod = work.kind == "pod"
+        pod = await writer.look_up(namespace, work.name) if is_pod else None
+        name = work.name if not is_pod else group_name(pod) if pod is not None else None
+        has_groups = self._config.policy.workload_claims and name is not None
+        group = await writer.look_up_group(namespace, name or "") if has_groups else None
+        templates = self._picture.templates.entries()
         return Table(
-            pods={(namespace, name): pod},
+            pods={(namespace, work.name): pod} if pod is not None else {},
             claims={(namespace, claim.metadata.name): claim for claim in claims},
-            templates={key: entry.value for key, entry in templates.entries.items()},
+            templates={key: entry.value for key, entry in templates.items()},
+            groups={(namespace, group.metadata.name): group} if group is not None else {},
         )
 
 
@@ -197,6 +241,7 @@ async def claim_controller(
     client: Client, config: ClaimControllerConfig | None = None, *, clock: Clock | None = None
 ) -> AsyncIterator[ClaimController]:
     """Runs while entered. Entered: the pictures are there and the first looks are queued."""
-    controller = ClaimController(client, config or ClaimControllerConfig(), clock or SystemClock())
-    async with controller.pictures(), running(controller.run(), name="claim controller"):
+    around = Surroundings.of(client, clock)
+    controller = ClaimController(around, config or ClaimControllerConfig())
+    async with around.pictures, running(controller.run(), name=NAME):
         yield controller

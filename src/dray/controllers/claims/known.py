@@ -9,7 +9,8 @@ from typing import Final, Protocol
 
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
-from dray.controllers.pod_claims import owning_pod
+from dray.api.scheduling import PodGroup, owning_group
+from dray.controllers.pod_claims import claim_names, owning_pod
 
 _REMEMBERED: Final = 500
 Key = tuple[str, str]
@@ -22,12 +23,20 @@ class Known(Protocol):
         """As last seen."""
         ...
 
+    def group(self, namespace: str, name: str) -> PodGroup | None:
+        """As last seen; none while the gate of PodGroups is off."""
+        ...
+
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """As last seen or made."""
         ...
 
     def owned(self, uid: str) -> tuple[ResourceClaim, ...]:
-        """All claims that the pod with this uid controls, by name."""
+        """All claims that the pod or group with this uid controls, by name."""
+        ...
+
+    def users(self, claim: ResourceClaim) -> tuple[Pod, ...]:
+        """Pods that name the claim, in their spec or in their record."""
         ...
 
     def template(self, namespace: str, name: str) -> ResourceClaimTemplate | None:
@@ -35,12 +44,12 @@ class Known(Protocol):
         ...
 
     def is_deleted(self, uid: str) -> bool:
-        """Whether a pod with this uid was seen to go. False means nothing."""
+        """Whether a pod or group with this uid was seen to go. False means nothing."""
         ...
 
 
 class Bygone:
-    """The uids of pods that were seen to go, the newest few hundred: they need no question to the API server."""
+    """The uids of pods and groups that were seen to go, the newest few hundred: they need no question to the API server."""
 
     def __init__(self, limit: int = _REMEMBERED) -> None:
         self._limit = limit
@@ -65,10 +74,15 @@ class Table:
     claims: Mapping[Key, ResourceClaim] = field(default_factory=dict)
     templates: Mapping[Key, ResourceClaimTemplate] = field(default_factory=dict)
     deleted: frozenset[str] = frozenset()
+    groups: Mapping[Key, PodGroup] = field(default_factory=dict)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
         """See `Known`."""
         return self.pods.get((namespace, name))
+
+    def group(self, namespace: str, name: str) -> PodGroup | None:
+        """See `Known`."""
+        return self.groups.get((namespace, name))
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """See `Known`."""
@@ -79,9 +93,15 @@ class Table:
         found = [
             claim
             for claim in self.claims.values()
-            if (owner := owning_pod(claim)) is not None and owner.uid == uid
+            if (owner := owning_pod(claim) or owning_group(claim)) is not None and owner.uid == uid
         ]
         return tuple(sorted(found, key=lambda claim: claim.metadata.name))
+
+    def users(self, claim: ResourceClaim) -> tuple[Pod, ...]:
+        """See `Known`."""
+        namespace, name = claim.metadata.namespace, claim.metadata.name
+        found = [pod for key, pod in sorted(self.pods.items()) if key[0] == namespace]
+        return tuple(pod for pod in found if name in claim_names(pod))
 
     def template(self, namespace: str, name: str) -> ResourceClaimTemplate | None:
         """See `Known`."""

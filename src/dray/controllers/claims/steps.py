@@ -24,12 +24,16 @@ class ClaimPolicy:
     """The gate DRAPrioritizedList; without it templates with `firstAvailable` are refused."""
     collect_orphans: bool = True
     """Delete the claim of a pod that is gone, instead of leaving it to a garbage collector."""
+    free_unused: bool = True
+    """Free what a scheduler allocated and then gave up (no reservation) while no pod is left that wants it; Kubernetes keeps it."""
+    workload_claims: bool = False
+    """The gate DRAWorkloadResourceClaims: claims of PodGroups are made and upheld too."""
 
 
 class CreateClaim(msgspec.Struct, frozen=True):
-    """Make the claim of one entry of the pod. `document` lacks the spec: that is the template's, fields unknown here included.
+    """Make the claim of one entry of the pod or group. `document` lacks the spec: that is the template's, fields unknown here included.
 
-    `instead_of` is the claim that the pod's status names and the cache lacks: first make sure that it is really gone.
+    `instead_of` is the claim that their status names and the cache lacks: first make sure that it is really gone.
     """
 
     pod_claim: str
@@ -44,13 +48,13 @@ class CreateClaim(msgspec.Struct, frozen=True):
 
 
 class RecordClaims(msgspec.Struct, frozen=True):
-    """Apply `status.resourceClaimStatuses` of the pod."""
+    """Apply `status.resourceClaimStatuses` of the pod or group."""
 
     statuses: tuple[PodResourceClaimStatus, ...]
 
 
 class AddReservation(msgspec.Struct, frozen=True):
-    """Let the pod use a claim that is allocated already: it bypassed the scheduler."""
+    """Let the pod, or its group, use a claim that is allocated already: it bypassed the scheduler."""
 
     claim: ResourceClaim
     consumer: ResourceClaimConsumerReference
@@ -68,7 +72,7 @@ class RemoveFinalizer(msgspec.Struct, frozen=True):
 
 
 class DeleteClaim(msgspec.Struct, frozen=True):
-    """The pod that the claim was made for needs it no more."""
+    """Who the claim was made for needs it no more."""
 
 
 PodStep = CreateClaim | RecordClaims | AddReservation
@@ -76,17 +80,18 @@ ClaimStep = SetReservations | RemoveFinalizer | DeleteClaim
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Why an entry of the pod gets no claim."""
+    """Why an entry of the pod or group gets no claim."""
 
     pod_claim: str
     message: str
+    kind: str = "Pod"
 
     def __str__(self) -> str:
-        return f"PodResourceClaim {self.pod_claim}: {self.message}"
+        return f"{self.kind}ResourceClaim {self.pod_claim}: {self.message}"
 
 
 class PodPlan(msgspec.Struct, frozen=True):
-    """What to do for a pod, in order, and what cannot be done yet. The steps are right whatever the faults."""
+    """What to do for a pod or a group, in order, and what cannot be done yet. The steps are right whatever the faults."""
 
     steps: tuple[PodStep, ...] = ()
     faults: tuple[Fault, ...] = ()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from dray.api.core import Pod
+from dray.api.scheduling import PodGroup
+from dray.controllers.claims.group_plan import group_claim_names, lacks_something
 from dray.controllers.claims.known import Known
+from dray.controllers.claims.membership import group_with, may_have
 from dray.controllers.claims.pod_plan import needs_reservation
-from dray.controllers.pod_claims import claim_names, is_done, is_for, meant
+from dray.controllers.claims.steps import ClaimPolicy
+from dray.controllers.pod_claims import claim_names, is_done, meant
+
+_DEFAULT: Final = ClaimPolicy()
 
 
 class Work(NamedTuple):
-    """One pod or one claim to look at."""
+    """One pod, claim or PodGroup to look at."""
 
-    kind: Literal["pod", "claim"]
+    kind: Literal["pod", "claim", "podgroup"]
     namespace: str
     name: str
 
@@ -21,19 +27,33 @@ class Work(NamedTuple):
         return f"{self.kind}:{self.namespace}/{self.name}"
 
 
-def keys_for_pod(pod: Pod, known: Known, *, is_gone: bool = False) -> tuple[Work, ...]:
+def keys_for_pod(
+    pod: Pod, known: Known, policy: ClaimPolicy = _DEFAULT, *, is_gone: bool = False
+) -> tuple[Work, ...]:
     """After a change of the pod, or of anything it names: its claims once it needs them no more, itself where it lacks one."""
     namespace = pod.metadata.namespace
     if is_gone or is_done(pod):
         # Owned ones too: whoever made it may have died before the pod's status named it.
         owned = {claim.metadata.name for claim in known.owned(pod.metadata.uid)}
         return tuple(Work("claim", namespace, name) for name in sorted({*claim_names(pod), *owned}))
-    if pod.metadata.deletion_timestamp is None and _lacks_something(pod, known):
+    if pod.metadata.deletion_timestamp is None and _lacks_something(pod, known, policy):
         return (Work("pod", namespace, pod.metadata.name),)
     return ()
 
 
-def _lacks_something(pod: Pod, known: Known) -> bool:
+def keys_for_group(group: PodGroup, known: Known, *, is_gone: bool = False) -> tuple[Work, ...]:
+    """As `keys_for_pod`. Its pods are the caller's business: they may have to record what the group has by now."""
+    meta = group.metadata
+    if is_gone:
+        owned = {claim.metadata.name for claim in known.owned(meta.uid)}
+        names = sorted({*group_claim_names(group), *owned})
+        return tuple(Work("claim", meta.namespace, name) for name in names)
+    if meta.deletion_timestamp is None and lacks_something(group, known):
+        return (Work("podgroup", meta.namespace, meta.name),)
+    return ()
+
+
+def _lacks_something(pod: Pod, known: Known, policy: ClaimPolicy) -> bool:
     for entry in pod.spec.resource_claims:
         found = meant(pod, entry)
         if found is None or not found.is_recorded:
@@ -41,8 +61,10 @@ def _lacks_something(pod: Pod, known: Known) -> bool:
         if found.name is None:
             continue
         claim = known.claim(pod.metadata.namespace, found.name)
-        if found.from_template and (claim is None or not is_for(claim, pod)):
+        if found.from_template and (claim is None or not may_have(claim, pod, policy)):
+            if claim is None and group_with(pod, entry, known, policy) is not None:
+                continue  # the group gets a new one
             return True
-        if claim is not None and pod.spec.node_name and needs_reservation(claim, pod):
+        if claim is not None and pod.spec.node_name and needs_reservation(claim, pod, policy):
             return True
     return False

@@ -7,13 +7,15 @@ from typing import Any, Final
 
 from dray.api.codec import to_raw
 from dray.api.core import Pod
-from dray.api.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.api.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim_status import ResourceClaimConsumerReference
+from dray.api.scheduling import POD_GROUPS, PodGroup
 from dray.client.client import Client
 from dray.client.requests import DeleteOptions, PatchType, WriteOptions
 from dray.controllers.claims.known import Known
+from dray.controllers.claims.making import Owner
 from dray.controllers.claims.steps import (
     AddReservation,
     ClaimStep,
@@ -22,7 +24,6 @@ from dray.controllers.claims.steps import (
     RemoveFinalizer,
     SetReservations,
 )
-from dray.controllers.pod_claims import is_for, is_for_entry
 from dray.errors import ConflictError, NotFoundError
 
 MANAGER: Final = "ResourceClaimController"
@@ -37,34 +38,33 @@ class Writer:
         self._client = client
         self._specs: OrderedDict[str, Any] = OrderedDict()
 
-    async def create(self, step: CreateClaim, pod: Pod, known: Known) -> ResourceClaim:
+    async def create(self, step: CreateClaim, owner: Owner, known: Known) -> ResourceClaim:
         """The claim, made now or found made by somebody with the same plan.
 
         ConflictError: a stranger's claim has the name, or the cache only lagged. NotFoundError: the template is gone.
         """
-        namespace = pod.metadata.namespace
         if step.instead_of:
-            await self._require_gone(step.instead_of, pod)
-        spec = await self._spec(namespace, step.template, known)
+            await self._require_gone(step.instead_of, owner)
+        spec = await self._spec(owner.namespace, step.template, known)
         try:
             return await self._client.create(RESOURCE_CLAIMS, {**step.document, "spec": spec})
         except ConflictError as taken:
-            return await self._adopt(step, pod, taken)
+            return await self._adopt(step, owner, taken)
 
-    async def _require_gone(self, name: str, pod: Pod) -> None:
+    async def _require_gone(self, name: str, owner: Owner) -> None:
         try:
-            found = await self._client.get(RESOURCE_CLAIMS, name, namespace=pod.metadata.namespace)
+            found = await self._client.get(RESOURCE_CLAIMS, name, namespace=owner.namespace)
         except NotFoundError:
             return
-        if is_for(found, pod):
-            raise ConflictError(f"claim {pod.metadata.namespace}/{name} is there: read again")
+        if owner.owns(found):
+            raise ConflictError(f"claim {owner.namespace}/{name} is there: read again")
 
-    async def _adopt(self, step: CreateClaim, pod: Pod, taken: ConflictError) -> ResourceClaim:
+    async def _adopt(self, step: CreateClaim, owner: Owner, taken: ConflictError) -> ResourceClaim:
         try:
-            found = await self._client.get(RESOURCE_CLAIMS, step.name, namespace=pod.metadata.namespace)
+            found = await self._client.get(RESOURCE_CLAIMS, step.name, namespace=owner.namespace)
         except NotFoundError:
             raise taken from None
-        if not is_for_entry(found, pod, step.pod_claim):
+        if not owner.has_for(found, step.pod_claim):
             raise taken
         return found
 
@@ -80,21 +80,21 @@ class Writer:
             self._specs.popitem(last=False)
         return spec
 
-    async def record(self, step: RecordClaims, pod: Pod) -> None:
-        """Server-side apply, so that the kubelet's part of the status is not touched."""
-        meta = pod.metadata
+    async def record(self, step: RecordClaims, owner: Owner) -> None:
+        """Server-side apply, so that what others write into the status is not touched."""
         change = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+            "apiVersion": owner.api_version,
+            "kind": owner.kind,
+            "metadata": {"name": owner.name, "namespace": owner.namespace, "uid": owner.uid},
             "status": {"resourceClaimStatuses": [to_raw(one) for one in step.statuses]},
         }
+        resource: Resource[Any] = PODS if owner.kind == PODS.kind else POD_GROUPS
         await self._client.patch(
-            PODS,
-            meta.name,
+            resource,
+            owner.name,
             change,
             PatchType.APPLY,
-            namespace=meta.namespace,
+            namespace=owner.namespace,
             subresource="status",
             options=WriteOptions(field_manager=MANAGER, force=True),
         )
@@ -142,6 +142,13 @@ class Writer:
         """The pod as the API server has it now."""
         try:
             return await self._client.get(PODS, name, namespace=namespace)
+        except NotFoundError:
+            return None
+
+    async def look_up_group(self, namespace: str, name: str) -> PodGroup | None:
+        """The PodGroup as the API server has it now."""
+        try:
+            return await self._client.get(POD_GROUPS, name, namespace=namespace)
         except NotFoundError:
             return None
 

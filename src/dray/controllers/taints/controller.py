@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -13,27 +12,26 @@ from dray.api.core import Pod
 from dray.api.kinds import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.client.client import Client
-from dray.client.reflector import Reflector, ReflectorConfig
 from dray.client.requests import PatchType, WriteOptions
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.following import follow
 from dray.controllers.index import Index
+from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_claims import has_claims, is_pod
+from dray.controllers.queues import MeteredQueue
 from dray.controllers.recorder import Recorder
 from dray.controllers.taints.eviction import CORRECT, Eviction, EvictionPolicy, Pools, pod_eviction
 from dray.controllers.taints.rule_status import PERIOD, count, new_condition, wait
 from dray.errors import NotFoundError
-from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
-from dray.runtime.workqueue import WorkQueue
 
-NAME: Final = "device-taint-eviction"
+NAME: Final = "device-taint-eviction-controller"
+_MANAGER: Final = "device-taint-eviction"
 EVENT: Final = "DeviceTaintManagerEviction"
 _ENDING: Final = Ending(
     "DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint"
 )
-_OPTIONAL: Final = ReflectorConfig(wait_synced=False)
-"""Rules are behind a gate: a server without them must not keep the taints of slices from working."""
 Key = tuple[str, str]
 PoolKey = tuple[str, str]
 
@@ -57,40 +55,33 @@ class TaintControllerConfig:
 class TaintController:
     """Made by `taint_controller`. Two at once evict a pod once: the second finds it on its way out."""
 
-    def __init__(self, client: Client, config: TaintControllerConfig, clock: Clock) -> None:
-        self.queue: WorkQueue[Work] = WorkQueue("device taints", clock)
-        self._client, self._config, self._clock = client, config, clock
-        self._pods: Reflector[Pod] = Reflector(client, PODS, clock=clock)
-        self._claims: Reflector[ResourceClaim] = Reflector(client, RESOURCE_CLAIMS, clock=clock)
-        self._slices: Reflector[ResourceSlice] = Reflector(client, RESOURCE_SLICES, clock=clock)
-        self._rules: Reflector[DeviceTaintRule] = Reflector(
-            client, DEVICE_TAINT_RULES, config=_OPTIONAL, clock=clock
-        )
+    def __init__(self, around: Surroundings, config: TaintControllerConfig) -> None:
+        pictures, clock = around.pictures, around.clock
+        self.queue: MeteredQueue[Work] = MeteredQueue("device_taint_eviction", clock, around.metrics.queues)
+        self._config, self._clock = config, clock
+        self._pods = pictures.of(PODS)
+        self._claims = pictures.of(RESOURCE_CLAIMS)
+        self._slices = pictures.of(RESOURCE_SLICES)
+        # Behind a gate: a server without rules must not keep the taints of slices from working.
+        self._rules = pictures.optional(DEVICE_TAINT_RULES)
         self._pools = Pools()
         self._by_pool: Index[Key, PoolKey] = Index()
-        self._story = _Story(client, clock)
+        self._story = _Story(around)
 
     @property
     def pending(self) -> int:
         """How many pods are to be evicted, now or later."""
         return len(self._story.pending)
 
-    @asynccontextmanager
-    async def pictures(self) -> AsyncIterator[None]:
-        """Entered: all of them are there."""
-        async with AsyncExitStack() as stack:
-            for reflector in (self._rules, self._slices, self._claims, self._pods):
-                await stack.enter_async_context(reflector)
-            yield
-
     async def run(self) -> None:
         """Until cancelled; the pictures must be entered."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(follow(self._rules, self._see_rule))
-            group.create_task(follow(self._slices, self._see_slice))
-            group.create_task(follow(self._claims, self._see_claim))
-            group.create_task(follow(self._pods, self._see_pod))
-            group.create_task(self.queue.run(self._look_at, workers=self._config.workers))
+        with (
+            follow(self._rules, self._see_rule),
+            follow(self._slices, self._see_slice),
+            follow(self._claims, self._see_claim),
+            follow(self._pods, self._see_pod),
+        ):
+            await self.queue.run(self._look_at, workers=self._config.workers)
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -127,7 +118,7 @@ class TaintController:
             return  # only its status, which is written here
         if new is not None:
             self.queue.add(Work("rule", "", new.metadata.name))
-        for claim in self._claims.snapshot().values():
+        for claim in self._claims.values():
             if claim.status.allocation is not None:
                 self._add_users(claim)
 
@@ -146,9 +137,7 @@ class TaintController:
         pod = self._pods.get(work.name, work.namespace)
         if pod is None:
             return
-        eviction = pod_eviction(
-            pod, self._claim_of, self._pools, self._rules.snapshot().values(), self._config.policy
-        )
+        eviction = pod_eviction(pod, self._claim_of, self._pools, self._rules.values(), self._config.policy)
         if eviction is None:
             await self._story.cancelled(pod)
             return
@@ -174,8 +163,8 @@ class TaintController:
             return
         counts = count(
             rule,
-            self._pods.snapshot().values(),
-            self._claims.snapshot().values(),
+            self._pods.values(),
+            self._claims.values(),
             self._claim_of,
             self._pools,
             self._config.policy,
@@ -191,12 +180,12 @@ class TaintController:
 class _Story:
     """What is written, and what must be remembered for it: who waits for eviction, and how many each rule evicted."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, around: Surroundings) -> None:
         self.pending: set[str] = set()
         self.evicted: Counter[str] = Counter()
-        self._client = client
-        self._ender = PodEnder(client, NAME, clock)
-        self._events = Recorder(client, NAME, clock)
+        self._client, self._clock, self._metrics = around.client, around.clock, around.metrics
+        self._ender = PodEnder(around.client, _MANAGER, around.clock)
+        self._events = Recorder(around.client, _MANAGER, around.clock)
 
     async def evict(self, pod: Pod, eviction: Eviction) -> bool:
         """Whether it was done here."""
@@ -204,6 +193,9 @@ class _Story:
         is_done = await self._ender.end(meta.namespace, meta.name, meta.uid, _ENDING)
         self.pending.discard(meta.uid)
         if is_done:
+            self._metrics.device_evictions.inc()
+            late = (self._clock.now() - eviction.when).total_seconds()
+            self._metrics.device_eviction_lag.observe(max(0.0, late))
             await self._events.tell(pod, "Normal", EVENT, "Marking for deletion")
             self.evicted.update({one.rule for one in eviction.reasons if one.rule})
         return is_done
@@ -226,7 +218,7 @@ class _Story:
             "metadata": {"name": meta.name, "uid": meta.uid},
             "status": {"conditions": [condition]},
         }
-        options = WriteOptions(field_manager=NAME, force=True)
+        options = WriteOptions(field_manager=_MANAGER, force=True)
         try:
             await self._client.patch(
                 DEVICE_TAINT_RULES, meta.name, change, PatchType.APPLY, subresource="status", options=options
@@ -240,6 +232,7 @@ async def taint_controller(
     client: Client, config: TaintControllerConfig | None = None, *, clock: Clock | None = None
 ) -> AsyncIterator[TaintController]:
     """Runs while entered. Entered: the pictures are there."""
-    controller = TaintController(client, config or TaintControllerConfig(), clock or SystemClock())
-    async with controller.pictures(), running(controller.run(), name="device taint eviction"):
+    around = Surroundings.of(client, clock)
+    controller = TaintController(around, config or TaintControllerConfig())
+    async with around.pictures, running(controller.run(), name=NAME):
         yield controller

@@ -24,7 +24,7 @@ from dray.scheduler.claims.extended import IN_MEMORY
 from dray.scheduler.claims.outcome import SUCCESS, Status, failure
 from dray.scheduler.claims.pod_claims import PodClaims
 from dray.scheduler.claims.reserve import LINGER, Reserved
-from dray.scheduler.claims.resolve import full_name, is_reserved_for, reference_to
+from dray.scheduler.claims.resolve import full_name
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker, has_same_devices, version_of
 
@@ -36,11 +36,16 @@ class ClaimBinding:
     `mappings` are there for the special claim, of which the pod's status tells.
     """
 
-    pod: Pod
+    plan: PodClaims
     place: int
     claim: ResourceClaim
     allocation: AllocationResult | None = None
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+
+    @property
+    def pod(self) -> Pod:
+        """For which the claim is bound."""
+        return self.plan.pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,11 @@ def bindings(reserved: Reserved) -> tuple[ClaimBinding, ...]:
     plan, found = reserved.plan, []
     for place, claim in enumerate(plan.claims):
         is_special = place == plan.users
-        if is_reserved_for(plan.pod, claim) or (is_special and reserved.special is None):
+        if plan.may_use(claim) or (is_special and reserved.special is None):
             continue
         mine = reserved.special if is_special and reserved.special is not None else claim
         mappings = reserved.mappings if is_special else ()
-        found.append(ClaimBinding(plan.pod, place, mine, reserved.allocations.get(place), mappings))
+        found.append(ClaimBinding(plan, place, mine, reserved.allocations.get(place), mappings))
     return tuple(found)
 
 
@@ -84,15 +89,21 @@ def next_step(binding: ClaimBinding, claim: ResourceClaim, settings: Settings, n
         return Step(status=failure(f"claim {name} got allocated elsewhere in the meantime"))
     if stored is None and CLAIM_FINALIZER not in claim.metadata.finalizers:
         return Step(writes.add_finalizer(claim))
-    if stored is not None and is_reserved_for(binding.pod, claim):
+    if stored is not None and binding.plan.may_use(claim):
         return Step()
     new = _stamped(allocation, settings, now) if stored is None else None
-    return Step(writes.allocate_and_reserve(claim, new, reference_to(binding.pod)))
+    return Step(writes.allocate_and_reserve(claim, new, binding.plan.consumer(binding.place)))
 
 
 def last_write(binding: ClaimBinding, claim: ResourceClaim) -> writes.Write | None:
     """What is to be written when the claim is bound: the pod's status tells of its special claim."""
     return writes.tell_pod(binding.pod, claim, binding.mappings) if binding.mappings else None
+
+
+def pod_write(reserved: Reserved) -> writes.Write | None:
+    """What is to be written when all claims are bound, before the devices are waited for: what they take from the node."""
+    told = reserved.node_resources
+    return writes.tell_node_resources(reserved.plan.pod, told) if told else None
 
 
 def note_bound(tracker: Tracker, binding: ClaimBinding, claim: ResourceClaim, now: datetime) -> None:

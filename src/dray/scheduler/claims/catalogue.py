@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dray.allocation.allocator import Options
 from dray.allocation.explanation.extended import classes_by_resource
 from dray.allocation.index.index import Index
 from dray.allocation.taint_rules import with_taint_rules
 from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import ResourceSlice
 from dray.api.resource.taint_rule import DeviceTaintRule
+from dray.scheduler.claims.mappings import DeviceMappings
+from dray.scheduler.claims.settings import Settings
 
 
 class Catalogue:
     """Belongs to a `Tracker`, whose owner feeds it. `revision` grows with every change."""
 
-    def __init__(self, index: Index, options: Options) -> None:
+    def __init__(self, index: Index, settings: Settings) -> None:
         self._index = index
-        self._options = options
+        self._options = settings.options
+        self.mappings = DeviceMappings() if settings.node_allocatable else None
+        """What devices take from their nodes; None without the gate."""
         self._slices: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._classes: dict[str, DeviceClass] = {}
@@ -44,11 +47,15 @@ class Catalogue:
     def set_slice(self, one: ResourceSlice) -> None:
         """New or changed."""
         self._slices[one.metadata.name] = one
+        if self.mappings is not None:
+            self.mappings.set_slice(one)
         self._show((one,))
 
     def remove_slice(self, name: str) -> None:
         """Gone."""
-        if self._slices.pop(name, None) is not None:
+        if (gone := self._slices.pop(name, None)) is not None:
+            if self.mappings is not None:
+                self.mappings.remove_slice(gone)
             self._index.remove_slice(name)
             self.revision += 1
 

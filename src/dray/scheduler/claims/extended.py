@@ -80,20 +80,29 @@ def special_claim(pod: Pod) -> ResourceClaim:
     )
 
 
-def for_node(plan: PodClaims, node: Node, class_of: Mapping[str, str]) -> ForNode:
-    """Which of the pod's resources devices must serve here: those of which the node itself has none."""
-    claim = plan.special
-    if claim is None:
-        return NOTHING
-    if claim.metadata.name != IN_MEMORY:
-        return ForNode(unresolvable("cannot schedule extended resource claim"))
+def served_on(plan: PodClaims, node: Node, class_of: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Which of the pod's resources devices must serve here: those of which the node itself has none. None where nobody
+    serves one of them. Most nodes are alike, so the answer for the same resources is the same `for_served`.
+    """
     served = []
     for name in plan.wanted:
         has = node.status.allocatable.get(name)
         if name in class_of and (has is None or has.value() == 0):
             served.append(name)
         elif has is None:
-            return ForNode(unresolvable("cannot fit resource"))
+            return None
+    return tuple(served)
+
+
+def for_served(plan: PodClaims, served: tuple[str, ...] | None, class_of: Mapping[str, str]) -> ForNode:
+    """What nodes make of the special claim where devices serve these resources."""
+    claim = plan.special
+    if claim is None:
+        return NOTHING
+    if claim.metadata.name != IN_MEMORY:
+        return ForNode(unresolvable("cannot schedule extended resource claim"))
+    if served is None:
+        return ForNode(unresolvable("cannot fit resource"))
     if not served:
         return NOTHING
     requests, mappings = requests_and_mappings(plan.pod, served, class_of)

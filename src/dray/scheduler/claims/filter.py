@@ -9,14 +9,16 @@ from datetime import datetime
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.index.attempt import Attempt
 from dray.api.core.node import Node
-from dray.api.resource.claim import DeviceRequest, ResourceClaim
+from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import AllocationResult
 from dray.scheduler.claims.conditions import readiness
-from dray.scheduler.claims.extended import NOTHING, ForNode, for_node
+from dray.scheduler.claims.extended import NOTHING, ForNode, for_served, served_on
+from dray.scheduler.claims.node_resources import NodeRoom
 from dray.scheduler.claims.outcome import SUCCESS, Code, Status, failure, unresolvable
 from dray.scheduler.claims.pod_claims import NodeAllocation, PodClaims
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
+from dray.scheduler.nodes import Nodes
 
 CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
 _UNAVAILABLE = unresolvable("resourceclaim not available on the node")
@@ -39,10 +41,19 @@ class Filter:
     The tracker may change meanwhile: answers that came before do not count for `reserve` any more, which asks again.
     """
 
-    def __init__(self, plan: PodClaims, tracker: Tracker, settings: Settings, now: datetime) -> None:
+    def __init__(
+        self,
+        plan: PodClaims,
+        tracker: Tracker,
+        settings: Settings,
+        now: datetime,
+        nodes: Nodes | None = None,
+    ) -> None:
+        """`nodes` is needed with the gate DRANodeAllocatableResources only: devices may take from what a node has left."""
         self.plan = plan
         self.tracker = tracker
         self._settings = settings
+        self._room = NodeRoom(plan, tracker.catalogue.mappings, nodes, settings)
         self._lost = tuple(
             place
             for place, claim in enumerate(plan.claims)
@@ -51,8 +62,10 @@ class Filter:
         self._selective = tuple(
             (place, where) for place, where in enumerate(plan.available_on) if where is not None
         )
-        self._places = self._asked_with(None)
-        self._attempts: dict[tuple[DeviceRequest, ...] | None, Attempt] = {}
+        self._places = self._asked_for(special=False)
+        self._all_places = self._asked_for(special=True)
+        self._attempts: dict[int | None, Attempt] = {}
+        self._found: dict[tuple[str, ...] | None, ForNode] = {}
         self._revision = -1
 
     def feasible(self, nodes: Sequence[Node]) -> list[Node] | Status:
@@ -60,7 +73,7 @@ class Filter:
 
         A failure where a node ends the attempt for all. A node whose search took too long is left out.
         """
-        if self.plan.special is None and not self._selective and not self._lost:
+        if not (self.plan.special or self._selective or self._lost or self._room.counts):
             found = self._special(nodes[0]) if nodes else NOTHING
             try:
                 return self._attempt(found).feasible(nodes) if self._places else list(nodes)
@@ -80,13 +93,17 @@ class Filter:
         found = self._special(node)
         if not found.status.is_success or (found.claim is None and not self.plan.users):
             return NodeFilter(found.status)
+        places = self._unavailable_on(node)
+        if self._room.counts and not (status := self._room.is_shared(node, places)).is_success:
+            return NodeFilter(status)
         try:
             if self._asked(found) and not self._attempt(found).feasible((node,)):
                 # Known by now; this only tells why.
                 return NodeFilter(self._refusal(found, node))
         except AllocationError as error:
             return NodeFilter(failure(str(error)))
-        places = self._unavailable_on(node)
+        if self._room.counts and isinstance(made := self.allocate(node), Status):
+            return NodeFilter(made)
         return NodeFilter(_UNAVAILABLE, places) if places else _FITS
 
     def allocate(self, node: Node) -> NodeAllocation | Status:
@@ -102,8 +119,17 @@ class Filter:
         if places and made is None:
             return CANNOT_ALLOCATE
         new = dict(zip(places, made.results if made else (), strict=True))
-        results = self._paired(new)
-        return NodeAllocation(node.metadata.name, results, found.claim, found.mappings, self.tracker.revision)
+        told = self._room.taken(node, {**new, **self.plan.pending}) if self._room.counts else ()
+        if isinstance(told, Status):
+            return told
+        return NodeAllocation(
+            node.metadata.name,
+            self._paired(new),
+            found.claim,
+            found.mappings,
+            self.tracker.revision,
+            told,
+        )
 
     def claims_for(self, node: Node) -> Sequence[ResourceClaim]:
         """What the node is asked for, for an explanation."""
@@ -112,19 +138,27 @@ class Filter:
     def _special(self, node: Node) -> ForNode:
         if self.tracker.revision != self._revision:
             self._attempts.clear()
+            self._found.clear()
             self._revision = self.tracker.revision
-        return for_node(self.plan, node, self.tracker.catalogue.class_of)
+        if self.plan.special is None:
+            return NOTHING
+        class_of = self.tracker.catalogue.class_of
+        served = served_on(self.plan, node, class_of)
+        found = self._found.get(served)
+        if found is None:
+            found = self._found[served] = for_served(self.plan, served, class_of)
+        return found
 
     def _asked(self, found: ForNode) -> tuple[int, ...]:
         """The places of the claims that need devices."""
-        return self._places if self.plan.special is None else self._asked_with(found.claim)
+        return self._places if found.claim is None else self._all_places
 
-    def _asked_with(self, special: ResourceClaim | None) -> tuple[int, ...]:
+    def _asked_for(self, *, special: bool) -> tuple[int, ...]:
         plan = self.plan
         return tuple(
             place
             for place in plan.unallocated
-            if place not in plan.pending and (place < plan.users or special is not None)
+            if place not in plan.pending and (place < plan.users or special)
         )
 
     def _claims(self, found: ForNode) -> tuple[ResourceClaim, ...]:
@@ -135,8 +169,8 @@ class Filter:
         )
 
     def _attempt(self, found: ForNode) -> Attempt:
-        """One for all nodes, but for the special claim, whose requests differ between nodes."""
-        key = found.claim.spec.devices.requests if found.claim is not None else None
+        """One for all nodes, but for the special claim, whose requests differ between nodes. `_found` keeps those alive."""
+        key = id(found.claim) if found.claim is not None else None
         attempt = self._attempts.get(key)
         if attempt is None:
             attempt = self._attempts[key] = self.tracker.index.attempt(self._claims(found))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from dray.scheduler.claims import writes
 from dray.scheduler.claims.extended import IN_MEMORY
-from dray.scheduler.claims.outcome import Status, unschedulable
+from dray.scheduler.claims.groups import GroupClaim
+from dray.scheduler.claims.outcome import Status, unresolvable, unschedulable
 from dray.scheduler.claims.pod_claims import PodClaims
 
 
@@ -19,9 +20,10 @@ class PostFiltered:
     writes: tuple[writes.Write, ...] = ()
 
 
-def post_filter(plan: PodClaims, unavailable: Iterable[int]) -> PostFiltered:
+def post_filter(plan: PodClaims, unavailable: Iterable[int], idle: Iterable[GroupClaim] = ()) -> PostFiltered:
     """One claim at a time, the first of those that were unavailable on some node and that nobody else uses.
 
+    `idle` are claims of the pod's group (see `idle_claims`): reserved for it no more, one is taken back the next time.
     The pod stays unschedulable: the change of the claim brings it back into the queue.
     """
     if not plan.claims:
@@ -35,4 +37,7 @@ def post_filter(plan: PodClaims, unavailable: Iterable[int]) -> PostFiltered:
     if plan.special is not None and plan.special.metadata.name != IN_MEMORY:
         done = unschedulable("deletion of ResourceClaim completed")
         return PostFiltered(done, writes.delete(plan.special))
+    for one in idle:
+        done = unresolvable("ResourceClaim unreserved for PodGroup")
+        return PostFiltered(done, (writes.unreserve(one.claim, one.group_uid),))
     return PostFiltered(unschedulable("still not schedulable"))

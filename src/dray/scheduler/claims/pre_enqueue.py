@@ -7,9 +7,9 @@ from dray.scheduler.claims.outcome import SUCCESS, Status, unresolvable, unsched
 from dray.scheduler.claims.resolve import Lookup, resolve
 
 
-def pre_enqueue(pod: Pod, lookup: Lookup) -> Status:
+def pre_enqueue(pod: Pod, lookup: Lookup, *, pod_groups: bool = False) -> Status:
     """Before a pod gets into the queue, and again at every event that the hints let through."""
-    problem = resolve(pod, lookup).problem
+    problem = resolve(pod, lookup, pod_groups=pod_groups).problem
     return unresolvable(problem) if problem else SUCCESS
 
 

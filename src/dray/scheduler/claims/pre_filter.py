@@ -12,6 +12,7 @@ from dray.api.resource.claim_status import AllocationResult
 from dray.api.selectors.nodes import NodeMatcher, compile_node_selector
 from dray.errors import InvalidError
 from dray.scheduler.claims.extended import special_claim, wanted_by
+from dray.scheduler.claims.groups import consumers_of
 from dray.scheduler.claims.outcome import SKIP, SUCCESS, Status, failure, unresolvable
 from dray.scheduler.claims.pod_claims import PodClaims
 from dray.scheduler.claims.resolve import full_name, is_reserved_for, resolve
@@ -32,7 +33,7 @@ class PreFiltered:
 def pre_filter(pod: Pod, tracker: Tracker, settings: Settings, shared: Set[str] = _NONE) -> PreFiltered:
     """At the start of a cycle. `shared` are uids of claims whose allocation in flight this pod may rely on too."""
     plan = PodClaims(pod)
-    resolved = resolve(pod, tracker.get)
+    resolved = resolve(pod, tracker.get, pod_groups=settings.workload_claims)
     if resolved.problem:
         return PreFiltered(unresolvable(resolved.problem), plan)
     claims, wanted = resolved.claims, {}
@@ -40,6 +41,9 @@ def pre_filter(pod: Pod, tracker: Tracker, settings: Settings, shared: Set[str] 
         wanted = wanted_by(pod, tracker.catalogue.class_of)
     if wanted:
         claims = (*claims, tracker.special_of(pod.metadata.uid) or special_claim(pod))
+    consumers = consumers_of(pod, resolved.entries, tracker.groups) if settings.workload_claims else ()
+    if isinstance(consumers, str):
+        return PreFiltered(unresolvable(consumers), plan)
     if not claims:
         return PreFiltered(SKIP, plan)
     users = len(resolved.claims)
@@ -56,7 +60,9 @@ def pre_filter(pod: Pod, tracker: Tracker, settings: Settings, shared: Set[str] 
             pending[place] = on_its_way
         if not status.is_success:
             return PreFiltered(status, plan)
-    return PreFiltered(SUCCESS, PodClaims(pod, claims, users, tuple(available), pending, wanted))
+    names = tuple(one.name for one in resolved.entries)
+    plan = PodClaims(pod, claims, users, tuple(available), pending, wanted, names, consumers)
+    return PreFiltered(SUCCESS, plan)
 
 
 def _look(
@@ -66,7 +72,9 @@ def _look(
     allocation = claim.status.allocation
     if allocation is None:
         return (SUCCESS if is_special else _check_requests(claim, tracker, settings)), None
-    if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not is_reserved_for(pod, claim):
+    if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not is_reserved_for(
+        pod, claim, pod_groups=settings.workload_claims
+    ):
         return unresolvable("resourceclaim in use"), None
     if allocation.node_selector is None:
         return SUCCESS, None

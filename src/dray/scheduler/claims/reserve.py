@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from dray.api.core.node import Node
-from dray.api.core.pod import ContainerExtendedResourceRequest, Pod
+from dray.api.core.pod import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus, Pod
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import AllocationResult
@@ -35,6 +35,19 @@ class Reserved:
     allocations: Mapping[int, AllocationResult] = field(default_factory=dict)
     special: ResourceClaim | None = None
     mappings: tuple[ContainerExtendedResourceRequest, ...] = ()
+    node_resources: tuple[NodeAllocatableResourceClaimStatus, ...] = ()
+
+    @property
+    def placed(self) -> Pod:
+        """The pod as it counts on its node from now on, with what its devices take there."""
+        pod = self.plan.pod
+        spec = msgspec.structs.replace(pod.spec, node_name=self.node)
+        if self.node_resources == pod.status.node_allocatable_resource_claim_statuses:
+            return msgspec.structs.replace(pod, spec=spec)
+        status = msgspec.structs.replace(
+            pod.status, node_allocatable_resource_claim_statuses=self.node_resources
+        )
+        return msgspec.structs.replace(pod, spec=spec, status=status)
 
 
 def reserve(asked: Filter, node: Node, allocation: NodeAllocation | None = None) -> Reserved | Status:
@@ -55,7 +68,14 @@ def reserve(asked: Filter, node: Node, allocation: NodeAllocation | None = None)
             _let_go(tracker, held, plan.pod)
             return failure(f"claim {full_name(claim)} got allocated elsewhere in the meantime")
         held.append(claim)
-    return Reserved(plan, node.metadata.name, allocation.results, allocation.special, allocation.mappings)
+    return Reserved(
+        plan,
+        node.metadata.name,
+        allocation.results,
+        allocation.special,
+        allocation.mappings,
+        allocation.node_resources,
+    )
 
 
 def unreserve(
@@ -63,6 +83,7 @@ def unreserve(
 ) -> tuple[writes.Write, ...]:
     """The pod does not get to the node. `claims` are the plan's as they are by now: PreBind may have written some.
 
+    What is reserved for the pod's group stays so: other pods of it may need the claim. PostFilter gives it back.
     A second call changes nothing, and its writes do no harm.
     """
     plan, pod = reserved.plan, reserved.plan.pod
@@ -72,13 +93,15 @@ def unreserve(
         else:
             _let_go(tracker, (plan.claims[place],), pod)
     found = [
-        writes.unreserve(claim, pod)
+        writes.unreserve(claim, pod.metadata.uid)
         for claim in claims[: plan.users]
         if claim.status.allocation is not None and is_reserved_for(pod, claim)
     ]
     special = claims[plan.users] if plan.special is not None else None
     if special is not None and special.metadata.name != IN_MEMORY:
         found += writes.delete(special)
+    if reserved.node_resources:
+        found.append(writes.tell_node_resources(pod, ()))
     return tuple(found)
 
 

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
 from dray.allocation.allocator import Options
-from dray.allocation.profiles import CORRECT
+from dray.allocation.cluster.situation import GATES, features_for
+from dray.allocation.profiles import CORRECT, Profile
+from dray.errors import InvalidError
+
+_OWN_GATES: Final = {
+    "DRAExtendedResource": "extended_resource",
+    "DRAWorkloadResourceClaims": "workload_claims",
+    "DRANodeAllocatableResources": "node_allocatable",
+}
+"""Gates that no allocator knows, by the member of `Settings` they set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +27,9 @@ class Quirks:
     """Q16: the status of one share of a device counts for its other shares in the claim too."""
     pending_last: bool = False
     """Q17: results of claims that are in flight already are paired behind the new ones, whatever the claims' order."""
+    allocated_uncounted: bool = False
+    """Node resources that devices bring along are counted only for claims that are allocated in the same cycle, not for
+    those that have their devices already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +39,41 @@ class Settings:
     options: Options = field(default_factory=Options)
     quirks: Quirks = Quirks()
     extended_resource: bool = True
+    workload_claims: bool = False
+    """The gate DRAWorkloadResourceClaims: claims of PodGroups are reserved for the group, not for its pods."""
+    node_allocatable: bool = False
+    """The gate DRANodeAllocatableResources: devices take CPU, memory and the like from their node."""
     binding_timeout: timedelta = timedelta(seconds=600)
 
     @staticmethod
-    def of(options: Options, *, extended_resource: bool = True) -> Settings:
-        """With the quirks of the options' profile; Kubernetes 1.36 and 1.37 have both."""
+    def of(
+        options: Options,
+        *,
+        extended_resource: bool = True,
+        workload_claims: bool = False,
+        node_allocatable: bool = False,
+    ) -> Settings:
+        """With the quirks of the options' profile; Kubernetes 1.36 and 1.37 have all."""
         has_quirks = options.profile.name != CORRECT.name
-        return Settings(options, Quirks(has_quirks, has_quirks), extended_resource)
+        quirks = Quirks(has_quirks, has_quirks, has_quirks)
+        return Settings(options, quirks, extended_resource, workload_claims, node_allocatable)
+
+    @staticmethod
+    def of_gates(profile: Profile, gates: str = "", *, has_served_rules: bool = False) -> Settings:
+        """From `GATE=true,…` on top of the defaults of Kubernetes 1.36, as `features_for` with the scheduler's own gates."""
+        own, others = {}, []
+        for part in filter(None, (one.strip() for one in gates.split(","))):
+            name, _, value = part.partition("=")
+            if name in _OWN_GATES and value.lower() in ("true", "false"):
+                own[_OWN_GATES[name]] = value.lower() == "true"
+            elif name in GATES:
+                others.append(part)
+            else:
+                known = ", ".join((*GATES, *_OWN_GATES))
+                text = f"{part!r} is not GATE=true or GATE=false; gates that the scheduler knows: {known}"
+                raise InvalidError(text, field="--feature-gates")
+        features = features_for(profile, ",".join(others), has_served_rules=has_served_rules)
+        return Settings.of(Options(features, profile), **own)
 
     @property
     def has_binding_conditions(self) -> bool:

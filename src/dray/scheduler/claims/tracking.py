@@ -24,6 +24,7 @@ from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import AllocationResult
 from dray.scheduler.claims.catalogue import Catalogue
 from dray.scheduler.claims.extended import owner_of
+from dray.scheduler.claims.groups import PodGroups
 from dray.scheduler.claims.settings import Settings
 
 Key = tuple[str, str]
@@ -65,7 +66,8 @@ class Tracker:
 
     def __init__(self, settings: Settings, *, new_share_id: NewShareID | None = None) -> None:
         self.index = Index(settings.options, new_share_id=new_share_id)
-        self.catalogue = Catalogue(self.index, settings.options)
+        self.catalogue = Catalogue(self.index, settings)
+        self.groups = PodGroups()
         self._known: dict[Key, _Known] = {}
         self._in_flight: dict[str, PendingAllocation] = {}
         self._special: dict[str, Key] = {}

@@ -14,7 +14,12 @@ from typing import Any
 import msgspec
 
 from dray.api.codec import to_raw
-from dray.api.core.pod import ContainerExtendedResourceRequest, Pod, PodExtendedResourceClaimStatus
+from dray.api.core.pod import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+    Pod,
+    PodExtendedResourceClaimStatus,
+)
 from dray.api.kinds import PODS, RESOURCE_CLAIMS, Resource
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource.claim import ResourceClaim
@@ -76,11 +81,11 @@ def allocate_and_reserve(
     return replace(write, carries_allocation=allocation is not None)
 
 
-def unreserve(claim: ResourceClaim, pod: Pod) -> Write:
-    """The pod is no user any more, whatever the claim looks like by now: others may come and go at the same time."""
+def unreserve(claim: ResourceClaim, uid: str) -> Write:
+    """This pod or group is no user any more, whatever the claim looks like by now: others may come and go meanwhile."""
     body = {
         "metadata": {"uid": claim.metadata.uid},
-        "status": {"reservedFor": [{"$patch": "delete", "uid": pod.metadata.uid}]},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
     }
     return Write(
         Verb.PATCH,
@@ -124,12 +129,21 @@ def delete(claim: ResourceClaim) -> tuple[Write, ...]:
 def tell_pod(pod: Pod, claim: ResourceClaim, mappings: tuple[ContainerExtendedResourceRequest, ...]) -> Write:
     """The kubelet reads in the pod's status which claim serves its extended resources."""
     told = PodExtendedResourceClaimStatus(request_mappings=mappings, resource_claim_name=claim.metadata.name)
-    body = {
-        "metadata": {"uid": pod.metadata.uid},
-        "status": {"extendedResourceClaimStatus": to_raw(told)},
-    }
+    return _patch_pod(pod, "extendedResourceClaimStatus", to_raw(told))
+
+
+def tell_node_resources(pod: Pod, told: tuple[NodeAllocatableResourceClaimStatus, ...]) -> Write:
+    """Everybody reads in the pod's status what its devices take from the node beside what its containers ask for.
+
+    The list is one value: with nothing to tell it goes.
+    """
+    return _patch_pod(pod, "nodeAllocatableResourceClaimStatuses", to_raw(told) if told else None)
+
+
+def _patch_pod(pod: Pod, field: str, value: Any) -> Write:
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": {field: value}}
     name, namespace = pod.metadata.name, pod.metadata.namespace
-    purpose = f"update pod {namespace}/{name} ExtendedResourceClaimStatus"
+    purpose = f"update pod {namespace}/{name} {field[0].upper()}{field[1:]}"
     return Write(Verb.PATCH, PODS, namespace, name, purpose, body, "status", PatchType.STRATEGIC)
 
 

@@ -14,6 +14,8 @@ from dray.scheduler.fit.rejection import SCHEDULING_GATES, Rejection
 from dray.scheduler.fit.selectors import Required
 from dray.scheduler.fit.spread import Spread
 from dray.scheduler.fit.terms import Namespaces
+from dray.scheduler.fit.volume_objects import Volumes
+from dray.scheduler.fit.volumes import Mounts
 from dray.scheduler.nodes import NodeInfo, Nodes
 from dray.scheduler.requests import wanted
 
@@ -23,12 +25,14 @@ Check = Callable[[NodeInfo], Rejection | None]
 class FitOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`served` are the extended resources that device classes stand for; `compare_numbers` is an alpha gate of taints.
 
-    `namespaces` has the labels of each namespace, for terms about pods of other namespaces.
+    `namespaces` has the labels of each namespace, for terms about pods of other namespaces. Without `volumes` pods that
+    need to know them are refused.
     """
 
     served: frozenset[str] = frozenset()
     compare_numbers: bool = False
     namespaces: Namespaces = msgspec.field(default_factory=dict)
+    volumes: Volumes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Fit:
     required: Required
     neighbours: Neighbours
     spread: Spread
+    mounts: Mounts
+    unsupported: Rejection | None
     checks: tuple[Check, ...]
 
     @staticmethod
@@ -48,14 +54,18 @@ class Fit:
         required = Required.of(pod)
         neighbours = Neighbours.of(pod, nodes, options.namespaces)
         spread = Spread.of(pod, nodes, required, compare_numbers=options.compare_numbers)
-        checks = tuple(_checks(pod, required, neighbours, spread, options))
-        return Fit(pod, required, neighbours, spread, checks)
+        volumes = options.volumes
+        mounts = Mounts.of(pod, nodes, volumes) if volumes is not None else Mounts()
+        checks = tuple(_checks(pod, required, neighbours, spread, mounts, options))
+        cannot = unsupported.refused(pod, knows_volumes=volumes is not None)
+        return Fit(pod, required, neighbours, spread, mounts, cannot, checks)
 
     def barred(self) -> Rejection | None:
         """What is against the pod on every node, so that none need be asked."""
         return (
-            unsupported.refused(self.pod)
+            self.unsupported
             or self.required.conflict()
+            or self.mounts.fault
             or self.spread.fault
             or self.neighbours.fault
         )
@@ -74,7 +84,12 @@ class Fit:
 
 
 def _checks(
-    pod: Pod, required: Required, neighbours: Neighbours, spread: Spread, options: FitOptions
+    pod: Pod,
+    required: Required,
+    neighbours: Neighbours,
+    spread: Spread,
+    mounts: Mounts,
+    options: FitOptions,
 ) -> Iterator[Check]:
     """Those that have something to say about this pod: it is asked about thousands of nodes."""
     tolerations, compare, served = pod.spec.tolerations, options.compare_numbers, options.served
@@ -88,6 +103,8 @@ def _checks(
     if host_ports:
         yield lambda info: ports.refused(host_ports, info.ports)
     yield lambda info: resources.refused(amounts, info, served)
+    if not mounts.has_nothing_to_say:
+        yield mounts.refused
     if spread.rules:
         yield lambda info: spread.refused(info.node)
     if not neighbours.has_nothing_to_say:

@@ -16,6 +16,8 @@ NODE_RESOURCES_FIT: Final = "NodeResourcesFit"
 INTER_POD_AFFINITY: Final = "InterPodAffinity"
 POD_TOPOLOGY_SPREAD: Final = "PodTopologySpread"
 VOLUME_BINDING: Final = "VolumeBinding"
+VOLUME_RESTRICTIONS: Final = "VolumeRestrictions"
+VOLUME_ZONE: Final = "VolumeZone"
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):

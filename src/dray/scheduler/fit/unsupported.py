@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dray.api.core import Pod
-from dray.scheduler.fit.rejection import VOLUME_BINDING, Rejection
+from dray.scheduler.fit import disks
+from dray.scheduler.fit.rejection import VOLUME_BINDING, VOLUME_RESTRICTIONS, Rejection
 
 
-def refused(pod: Pod) -> Rejection | None:
-    """The first such thing: volumes that may be bound to particular nodes."""
-    for check, what in _asked(pod):
+def refused(pod: Pod, *, knows_volumes: bool = False) -> Rejection | None:
+    """The first such thing: volumes that particular nodes reach, where the cluster's volumes are not known."""
+    for check, what in () if knows_volumes else _asked(pod):
         return Rejection(check=check, reasons=(f"this scheduler does not place pods with {what}",))
     return None
 
 
 def _asked(pod: Pod) -> Iterator[tuple[str, str]]:
+    checks = dict.fromkeys(("persistentVolumeClaim", "ephemeral"), VOLUME_BINDING)
+    checks |= dict.fromkeys(disks.KINDS, VOLUME_RESTRICTIONS)
     for index, volume in enumerate(pod.spec.volumes):
-        for kind in ("persistentVolumeClaim", "ephemeral"):
+        for kind, check in checks.items():
             if volume.get(kind) is not None:
-                yield VOLUME_BINDING, f"spec.volumes[{index}].{kind}"
+                yield check, f"spec.volumes[{index}].{kind}"

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dray.errors import NotFoundError, UnavailableError
 from dray.testing.kubernetes import commands, images, leftovers, node
+from dray.testing.kubernetes.certificates import KeyPair
 from dray.testing.kubernetes.control_plane import READY_TIMEOUT_S, ControlPlane
 from dray.testing.kubernetes.part import Part, wait_until
 from dray.testing.kubernetes.tools import Tools
@@ -102,6 +104,24 @@ class Cluster(ControlPlane):
         """Start the kubelet again; `wait_node` tells when the node is Ready."""
         self.kubelet.start()
 
+    @contextmanager
+    def without(self, *controllers: str) -> Iterator[None]:
+        """In the block neither kube-scheduler runs nor these controllers of the controller manager: others do it."""
+        self.scheduler.stop()
+        self._swap_controllers(controllers)
+        try:
+            yield
+        finally:
+            self._swap_controllers(())
+            self.scheduler.start()
+
+    def _swap_controllers(self, without: Sequence[str]) -> None:
+        self.controller_manager.stop()
+        self._parts.remove(self.controller_manager)
+        command = self._controllers_command(without)
+        self.controller_manager = self._part("kube-controller-manager", command)
+        self.controller_manager.start()
+
     # Starting
 
     def _prepare(self) -> None:
@@ -122,8 +142,8 @@ class Cluster(ControlPlane):
 
     def _start(self) -> None:
         """Start in an order that lets the slow ones overlap: containerd and images while the API server comes up."""
-        self.etcd.start()
-        self.apiserver.start()
+        for part in self._serving:
+            part.start()
         self._start_containerd()
         wait_until(self._access.is_ready, "the API server", READY_TIMEOUT_S, self._parts)
         self._start_controllers()
@@ -146,20 +166,28 @@ class Cluster(ControlPlane):
         archive.unlink()
 
     def _start_controllers(self) -> None:
-        command = commands.controller_manager(self.settings, self.identities)
-        self.controller_manager = self._part("kube-controller-manager", command)
+        self.controller_manager = self._part("kube-controller-manager", self._controllers_command())
         self.controller_manager.start()
-        self.scheduler = self._part("kube-scheduler", commands.scheduler(self.settings, self.identities))
+        self.scheduler = self._part("kube-scheduler", self._scheduler_command())
         self.scheduler.start()
+
+    def _controllers_command(self, without: Sequence[str] = ()) -> commands.Command:
+        return commands.controller_manager(self.settings, self.identities, without)
+
+    def _scheduler_command(self) -> commands.Command:
+        return commands.scheduler(self.settings, self.identities)
 
     def _start_kubelet(self) -> None:
         config = self.directory / "kubelet.json"
         serving = self.authority.server("kubelet", ("127.0.0.1", "localhost", self.node_name))
-        config.write_text(json.dumps(node.kubelet_config(self.settings, serving, self.authority.certificate)))
+        config.write_text(json.dumps(self._kubelet_config(serving)))
         self.node_kubeconfig = self.kubeconfig_for(f"system:node:{self.node_name}", "system:nodes")
         command = commands.kubelet(self.settings, config, self.node_kubeconfig, self.node_name)
         self.kubelet = self._part("kubelet", [*self.enter(), *command])
         self.kubelet.start()
+
+    def _kubelet_config(self, serving: KeyPair) -> dict[str, Any]:
+        return node.kubelet_config(self.settings, serving, self.authority.certificate)
 
     def _containerd_socket(self) -> Path:
         return self.dirs.run / node.CONTAINERD_SOCKET.removeprefix("/run/")

@@ -79,13 +79,21 @@ class ControlPlane:
         self.settings = commands.Settings(
             self.tools, self.directory, (etcd, peer, api, kubelet), self._feature_gates
         )
-        self.identities = Identities(self.directory, self.server)
+        self.identities = self._make_identities()
         self.kubeconfig = self.identities.admin()
         self.driver_kubeconfig = self.identities.driver()
         self.certificate_kubeconfig = self.kubeconfig_for("admin-by-certificate", ADMIN_GROUP)
-        self._access = access.AdminAccess(self.server, self.admin_token, self.authority.certificate)
+        self._access = access.AdminAccess(self.server, self.admin_token, self.identities.server_authority)
+        self._serving = self._make_serving()
+
+    def _make_identities(self) -> Identities:
+        return Identities(self.directory, self.server)
+
+    def _make_serving(self) -> tuple[Part, ...]:
+        """The programs that are the API server, in the order in which they start."""
         self.etcd = self._part("etcd", commands.etcd(self.settings))
         self.apiserver = self._part("kube-apiserver", self._apiserver_command())
+        return self.etcd, self.apiserver
 
     def _apiserver_command(self) -> commands.Command:
         return commands.apiserver(self.settings, self.identities)
@@ -120,7 +128,7 @@ class ControlPlane:
     def start_apiserver(self) -> None:
         """Start the API server (again, on the same port) and wait until it is ready."""
         self.apiserver.start()
-        wait_until(self._access.is_ready, "the API server", READY_TIMEOUT_S, (self.etcd, self.apiserver))
+        wait_until(self._access.is_ready, "the API server", READY_TIMEOUT_S, self._serving)
 
     def stop_apiserver(self) -> None:
         """Stop the API server in order: running requests and watches are ended."""

@@ -22,6 +22,11 @@ class Identities:
         self._directory = directory
         self._server = server
 
+    @property
+    def server_authority(self) -> Path:
+        """The CA file of those who talk to the API server."""
+        return self.authority.certificate
+
     def admin(self) -> Path:
         """A kubeconfig of the administrator, by token."""
         return self._write("admin", {"token": self.admin_token})
@@ -54,7 +59,7 @@ class Identities:
         return pair if pair.key.exists() else self.authority.signing_key("service-accounts")
 
     def _write(self, name: str, user: dict[str, str]) -> Path:
-        cluster = {"server": self._server, "certificate-authority": str(self.authority.certificate)}
+        cluster = {"server": self._server, "certificate-authority": str(self.server_authority)}
         config = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -108,7 +108,9 @@ def updated(
     if not managers and _text(old, "uid"):
         return made
     old, whole = filled(kind, with_entries(old, {})), filled(kind, made)
-    if _fault(old, rules, is_applied=False) or _fault(whole, rules, is_applied=False):
+    if live is not None and _fault(old, rules, is_applied=False):
+        return made
+    if _fault(whole, rules, is_applied=False):
         return made
     me = manager_id(manager, UPDATE, rules.api_version, subresource)
     return with_kept_times(live, with_entries(made, _after_update(old, whole, managers, me, rules, now)))

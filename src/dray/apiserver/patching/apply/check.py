@@ -40,12 +40,11 @@ def _in_map(value: Any, type_: MapType, is_applied: bool) -> Iterator[tuple[str,
     if type_.is_atomic and not is_applied:
         return
     for name in sorted(value):
-        place = shown((named(name),))
         if is_applied and not type_.declares(name) and not type_.is_open:
-            yield place, "field not declared in schema"
+            yield shown((named(name),)), "field not declared in schema"
             return
         for path, fault in _faults(value[name], type_.item(name), is_applied):
-            yield place + path, fault
+            yield shown((named(name),)) + path, fault
 
 
 def _in_list(value: Any, type_: ListType, is_applied: bool) -> Iterator[tuple[str, str]]:

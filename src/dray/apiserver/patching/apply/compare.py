@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+import msgspec
+
 from dray.apiserver.patching.apply.fields import Element, Path, PathSet, named
 from dray.apiserver.patching.apply.schema import ListType, MapType, Type, same
 
@@ -93,6 +95,8 @@ def compared(old: Any, new: Any, type_: Type) -> Comparison:
 
 
 def _compare(old: Any, new: Any, type_: Type, path: Path, found: Comparison) -> None:
+    if _is_unchanged(old, new):
+        return
     forms = [type_.form(one) for one in (old, new) if one is not ABSENT]
     is_leaf = False
     for form in dict.fromkeys(forms):
@@ -103,6 +107,13 @@ def _compare(old: Any, new: Any, type_: Type, path: Path, found: Comparison) -> 
             found.added.insert(path)
         elif new is ABSENT:
             found.removed.insert(path)
+
+
+def _is_unchanged(old: Any, new: Any) -> bool:
+    """Of most changes most of the document is: it need not be walked through. In Python 1, 1.0 and True are equal."""
+    if not isinstance(old, dict | list) or old != new:
+        return False
+    return msgspec.json.encode(old, order="sorted") == msgspec.json.encode(new, order="sorted")
 
 
 def _compare_as(form: str, old: Any, new: Any, type_: Type, path: Path, found: Comparison) -> bool:

@@ -171,6 +171,10 @@ class PathSet:
 
     def union(self, other: PathSet) -> PathSet:
         """What is in either."""
+        if not other.members and not other.children:
+            return self
+        if not self.members and not self.children:
+            return other
         children = {**self.children, **other.children}
         for element in self.children.keys() & other.children.keys():
             children[element] = self.children[element].union(other.children[element])
@@ -186,6 +190,8 @@ class PathSet:
 
     def difference(self, other: PathSet) -> PathSet:
         """Path by path: a parent in `other` takes none of its children away."""
+        if not other.members and not other.children:
+            return self
         children = dict(self.children)
         for element in self.children.keys() & other.children.keys():
             rest = self.children[element].difference(other.children[element])
@@ -197,6 +203,8 @@ class PathSet:
 
     def recursive_difference(self, other: PathSet) -> PathSet:
         """A path in `other` takes away everything below it too."""
+        if not other.members and not other.children:
+            return self
         children = {}
         for element, node in self.children.items():
             if element in other.members:

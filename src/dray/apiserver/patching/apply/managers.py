@@ -154,6 +154,8 @@ def capped(managers: Managers) -> Managers:
     """At most so many updaters: of those of one version, the oldest become `ancient-changes`."""
     updaters = [key for key in managers if key.operation == UPDATE]
     excess = len(updaters) - MOST_UPDATERS
+    if excess <= 0:
+        return managers
     made, first = dict(managers), dict[str, ManagerId]()
     for key in sorted(updaters, key=lambda key: (_seconds(managers[key]), key.text)):
         if excess <= 0:

@@ -7,7 +7,6 @@ lists are one value.
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from dray.api.codec.json_codec import loads
 from dray.apiserver.patching.apply.fields import Element, PathSet, keyed, name_of, named, valued
+from dray.apiserver.patching.documents import copied
 from dray.errors import InvalidError
 
 Document: TypeAlias = dict[str, Any]
@@ -201,7 +201,7 @@ def type_of(kind: Kind) -> Type:
 def empty_document(kind: Kind) -> Document:
     """What a new object is compared with: a kind that we know starts with the parts that are always there."""
     known: Document = _written()["empty"].get(f"{kind.api_version} {kind.kind}")
-    return deepcopy(known) if known else {"apiVersion": kind.api_version, "kind": kind.kind}
+    return copied(known) if known else {"apiVersion": kind.api_version, "kind": kind.kind}
 
 
 def filled(kind: Kind, document: Document) -> Document:
@@ -235,7 +235,12 @@ _GENERIC_RESETS: Final = {"": ("status",), "status": ("metadata", "spec")}
 
 def reset_fields(kind: Kind, subresource: str) -> PathSet:
     """What a write through this door does not keep, so that nobody comes to own it by the write."""
-    table = _RESETS.get(f"{kind.api_version} {kind.kind}", _GENERIC_RESETS if kind.has_status else {})
+    return _reset_fields(f"{kind.api_version} {kind.kind}", kind.has_status, subresource)
+
+
+@cache
+def _reset_fields(kind: str, has_status: bool, subresource: str) -> PathSet:
+    table = _RESETS.get(kind, _GENERIC_RESETS if has_status else {})
     return PathSet.of(*(tuple(map(named, path.split("."))) for path in table.get(subresource, ())))
 
 

@@ -1,8 +1,9 @@
-"""The server's own certificate authority, kept in its data directory, and the certificate it serves with."""
+"""A server's own certificate authority, kept in its data directory, and the certificate it serves with."""
 
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,6 +33,14 @@ class Serving:
     ca: Path
     certificate: Path
     key: Path
+
+
+def server_context(serving: Serving) -> ssl.SSLContext:
+    """For a server that listens with these files; read now, so later ones count from the next start on."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(serving.certificate, serving.key)
+    return context
 
 
 def serving_certificate(directory: Path, names: Sequence[str], now: datetime) -> Serving:
@@ -73,7 +82,7 @@ def _new_server(
     key = ec.generate_private_key(ec.SECP256R1())
     certificate, signer = authority
     builder = _builder(
-        _name("dray-apiserver"), certificate.subject, key.public_key(), now, SERVER_LIFETIME
+        _name("dray-server"), certificate.subject, key.public_key(), now, SERVER_LIFETIME
     ).add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
     alternatives = x509.SubjectAlternativeName([_general_name(one) for one in sorted(set(names))])
     return builder.add_extension(alternatives, critical=False).sign(signer, hashes.SHA256()), key

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from dray.apiserver.access.certificates import RENEW_BEFORE, SERVER_LIFETIME, Serving, serving_certificate
 from dray.errors import HardwareError
+from dray.runtime.certificates import RENEW_BEFORE, SERVER_LIFETIME, Serving, serving_certificate
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 NAMES = ("127.0.0.1", "::1", "localhost")

@@ -1,0 +1,248 @@
+"""`dray controllers`: claims made and freed, taints enforced, lost pods removed; with --guard, no device given twice."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.cli.agent import parse_address
+from dray.errors import InvalidError
+
+if TYPE_CHECKING:
+    from dray.client.leader import LeaderConfig
+    from dray.controllers.guard.webhook import Service
+    from dray.processes.controllers import GuardOptions
+
+METRICS_ADDRESS = "127.0.0.1:9616"
+GUARD_ADDRESS = "127.0.0.1:9617"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="K", help="how to reach the API server (default: as kubectl does)"
+    )
+    parser.add_argument(
+        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
+    )
+    _add_work(parser.add_argument_group("which controllers, and how they work"))
+    _add_leader(parser.add_argument_group("one of several"))
+    _add_guard(parser.add_argument_group("the guard: no device is allocated twice on a real API server"))
+    parser.add_argument(
+        "--metrics-address",
+        default=METRICS_ADDRESS,
+        metavar="A",
+        help=f"where /metrics and /healthz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
+    )
+
+
+def _add_work(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--controllers",
+        default="*",
+        metavar="LIST",
+        help="NAME is on, -NAME is off, * are all that are on by default: resourceclaim-controller, "
+        "device-taint-eviction-controller, pod-garbage-collector-controller; off: node-lifecycle-controller, "
+        "taint-eviction-controller (default *; '' for the guard alone)",
+    )
+    group.add_argument(
+        "--node-lifecycle",
+        action="store_true",
+        help="the two that are off too: for an API server without a controller manager, such as `dray apiserver`",
+    )
+    group.add_argument(
+        "--profile",
+        default="correct",
+        metavar="P",
+        help="whose mistakes to make: correct, k8s-1.36 or k8s-1.37 (default correct)",
+    )
+    group.add_argument(
+        "--quirks", default="", metavar="LIST", help="single mistakes on top: Q7, Q8, Q13 on, -Q8 off"
+    )
+    group.add_argument(
+        "--concurrent-resourceclaim-syncs",
+        type=int,
+        default=10,
+        metavar="N",
+        help="pods and claims that are worked on at once (default 10)",
+    )
+
+
+def _add_leader(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--leader-elect",
+        action="store_true",
+        help="work only while holding a Lease; without it several may run at once, which is safe but wasteful",
+    )
+    group.add_argument(
+        "--leader-elect-resource-namespace",
+        default="kube-system",
+        metavar="NS",
+        help="where the Leases, and the guard's ConfigMap, are (default kube-system)",
+    )
+    group.add_argument(
+        "--leader-elect-resource-name",
+        default="dray-controllers",
+        metavar="NAME",
+        help="the controllers' Lease (default dray-controllers)",
+    )
+    for flag, default, text in (
+        ("lease-duration", 15.0, "how long others wait for a leader that went silent"),
+        ("renew-deadline", 10.0, "how long a leader works without having renewed"),
+        ("retry-period", 2.0, "how often it is tried"),
+    ):
+        group.add_argument(
+            f"--leader-elect-{flag}",
+            type=float,
+            default=default,
+            metavar="SECONDS",
+            help=f"{text} (default {default:g})",
+        )
+
+
+def _add_guard(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--guard",
+        action="store_true",
+        help="refuse double allocations: serve a validating webhook and install it; one leads, by Lease, the others wait",
+    )
+    group.add_argument(
+        "--guard-address",
+        default=GUARD_ADDRESS,
+        metavar="A",
+        help=f"HOST:PORT where API servers ask (default {GUARD_ADDRESS})",
+    )
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--guard-url",
+        metavar="URL",
+        help="what API servers call it (default https://HOST:PORT as it listens)",
+    )
+    where.add_argument(
+        "--guard-service",
+        metavar="NS/NAME[:PORT]",
+        help="the Service in front of it; its readiness probe must be /readyz",
+    )
+    group.add_argument(
+        "--guard-dir",
+        type=Path,
+        default=Path("/var/lib/dray/guard"),
+        metavar="D",
+        help="its certificates, made where there are none (default /var/lib/dray/guard)",
+    )
+    group.add_argument(
+        "--guard-name",
+        default="dray-guard",
+        metavar="NAME",
+        help="its Lease, and the ConfigMap of what it let through (default dray-guard)",
+    )
+    group.add_argument(
+        "--guard-patience",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="after this a write that was let through and never stored is shut out, and its devices are free (default 10)",
+    )
+    group.add_argument(
+        "--no-guard-webhook", action="store_true", help="leave the ValidatingWebhookConfiguration to others"
+    )
+    group.add_argument(
+        "--print-guard-webhook",
+        action="store_true",
+        help="print the ValidatingWebhookConfiguration as YAML, and end",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Work until SIGINT or SIGTERM."""
+    from dray.controllers.choice import chosen, policies
+    from dray.processes.controllers import ControllersOptions, run_controllers
+    from dray.runtime.tasks import run_until_signalled
+
+    if arguments.print_guard_webhook:
+        return _print_webhook(_guard(arguments))
+    names = chosen(arguments.controllers, node_lifecycle=arguments.node_lifecycle)
+    if not names and not arguments.guard:
+        raise InvalidError(
+            "--controllers: none is left to run; name one, or give --guard", field="--controllers"
+        )
+    if arguments.concurrent_resourceclaim_syncs < 1:
+        raise InvalidError(
+            "--concurrent-resourceclaim-syncs: must be 1 or more", field="--concurrent-resourceclaim-syncs"
+        )
+    leader = _leader(arguments, arguments.leader_elect_resource_name)
+    options = ControllersOptions(
+        kubeconfig=arguments.kubeconfig,
+        context=arguments.context,
+        controllers=names,
+        policies=policies(arguments.profile, arguments.quirks),
+        workers=arguments.concurrent_resourceclaim_syncs,
+        leader=leader if arguments.leader_elect else None,
+        metrics=parse_address(arguments.metrics_address),
+        guard=_guard(arguments) if arguments.guard else None,
+    )
+    run_until_signalled(lambda: run_controllers(options))
+    return 0
+
+
+def _leader(arguments: argparse.Namespace, name: str) -> LeaderConfig:
+    from dray.client.leader import LeaderConfig
+    from dray.client.lease import LeaseTimes
+
+    times = LeaseTimes(
+        arguments.leader_elect_lease_duration,
+        arguments.leader_elect_renew_deadline,
+        arguments.leader_elect_retry_period,
+    )
+    return LeaderConfig(arguments.leader_elect_resource_namespace, name, times=times)
+
+
+def _guard(arguments: argparse.Namespace) -> GuardOptions:
+    from dray.controllers.guard.guard import GuardConfig
+    from dray.controllers.guard.settling import SettlingConfig
+    from dray.processes.controllers import GuardOptions
+
+    address = parse_address(arguments.guard_address, "--guard-address")
+    if address is None:
+        raise InvalidError(
+            f"--guard-address must be HOST:PORT, like {GUARD_ADDRESS}", field="--guard-address"
+        )
+    if arguments.guard_patience <= 0:
+        raise InvalidError("--guard-patience: must be more than 0", field="--guard-patience")
+    where = arguments.guard_url or (_service(arguments.guard_service) if arguments.guard_service else None)
+    return GuardOptions(
+        address=address,
+        directory=arguments.guard_dir.absolute(),
+        leader=_leader(arguments, arguments.guard_name),
+        where=where,
+        installs=not arguments.no_guard_webhook,
+        config=GuardConfig(
+            arguments.leader_elect_resource_namespace,
+            arguments.guard_name,
+            settling=SettlingConfig(fence=arguments.guard_patience),
+        ),
+    )
+
+
+def _service(text: str) -> Service:
+    from dray.controllers.guard.webhook import Service
+
+    place, _, port = text.partition(":")
+    namespace, slash, name = place.partition("/")
+    if not (namespace and slash and name) or (port and not (port.isascii() and port.isdigit())):
+        raise InvalidError(
+            f"--guard-service {text!r} must be NAMESPACE/NAME or NAMESPACE/NAME:PORT", field="--guard-service"
+        )
+    return Service(namespace, name, int(port or 443))
+
+
+def _print_webhook(options: GuardOptions) -> int:
+    from dray.api.codec import dump_yaml
+    from dray.processes.controllers import certificate, webhook
+    from dray.runtime.clock import SystemClock
+
+    if options.where is None and options.address[1] == 0:
+        raise InvalidError("--guard-address: give the port, or --guard-url", field="--guard-address")
+    print(dump_yaml(webhook(options, certificate(options, SystemClock()), options.address[1])), end="")
+    return 0

@@ -1,0 +1,132 @@
+"""`dray scheduler`: puts pods on nodes, with their devices."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dray.errors import InvalidError
+
+if TYPE_CHECKING:
+    from dray.processes.scheduler import SchedulerOptions
+
+METRICS_ADDRESS = "127.0.0.1:9615"
+NAME = "dray"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags."""
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="K",
+        help="the API server (default: $KUBECONFIG, ~/.kube/config, or the pod's own)",
+    )
+    parser.add_argument(
+        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
+    )
+    parser.add_argument(
+        "--scheduler-name",
+        default=NAME,
+        metavar="N",
+        help=f"the pods with this schedulerName are ours (default {NAME}); default-scheduler where kube-scheduler is off",
+    )
+    parser.add_argument(
+        "--metrics-address",
+        default=METRICS_ADDRESS,
+        metavar="A",
+        help=f"where /metrics, /healthz and /readyz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
+    )
+    _add_decisions(parser.add_argument_group("decisions"))
+    work = parser.add_argument_group("work")
+    work.add_argument(
+        "--in-flight", type=int, default=64, metavar="N", help="pods written at once (default 64)"
+    )
+    work.add_argument("--leader-elect", action="store_true", help="work only while holding a Lease")
+    work.add_argument(
+        "--leader-elect-lease",
+        default="kube-system/dray-scheduler",
+        metavar="NS/NAME",
+        help="that Lease (default kube-system/dray-scheduler)",
+    )
+
+
+def _add_decisions(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--profile",
+        default="correct",
+        metavar="P",
+        help="whose decisions about devices: correct, k8s-1.36 or k8s-1.37 (default correct)",
+    )
+    group.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL,…",
+        help="Kubernetes' DRA gates where they are not as in 1.36",
+    )
+    group.add_argument(
+        "--score",
+        choices=["kubernetes", "best-fit", "spread"],
+        default="kubernetes",
+        help="kubernetes scores no devices (default); best-fit fills nodes up, spread keeps devices free on each",
+    )
+    group.add_argument(
+        "--nodes-to-score",
+        type=int,
+        default=0,
+        metavar="PERCENT",
+        help="how many of the nodes that do are compared: 1 to 100 percent, 0: a hundred nodes (default), "
+        "-1: as kube-scheduler does",
+    )
+    group.add_argument(
+        "--preempt", action="store_true", help="delete pods of lower priority for the devices they hold"
+    )
+    group.add_argument("--seed", type=int, default=0, metavar="N", help="of the lot between equal nodes")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Schedule until SIGINT or SIGTERM."""
+    from dray.processes.scheduler import run_scheduler
+    from dray.runtime.tasks import run_until_signalled
+
+    options = make_options(arguments)
+    run_until_signalled(lambda: run_scheduler(options))
+    return 0
+
+
+def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
+    """InvalidError names the flag."""
+    from dray.allocation.profiles import profile_named
+    from dray.cli.agent import parse_address
+    from dray.client.leader import LeaderConfig
+    from dray.processes.scheduler import SchedulerOptions
+    from dray.scheduler.claims.settings import Settings
+    from dray.scheduler.cycle import CycleOptions, Score
+    from dray.scheduler.scheduler import SchedulerConfig
+
+    if arguments.in_flight < 1:
+        raise InvalidError(f"--in-flight is {arguments.in_flight}: give at least 1", field="--in-flight")
+    if not -1 <= arguments.nodes_to_score <= 100:
+        raise InvalidError("--nodes-to-score must be -1 to 100", field="--nodes-to-score")
+    if not arguments.scheduler_name:
+        raise InvalidError("--scheduler-name must not be empty", field="--scheduler-name")
+    namespace, _, name = arguments.leader_elect_lease.partition("/")
+    if not (namespace and name):
+        raise InvalidError("--leader-elect-lease must be NAMESPACE/NAME", field="--leader-elect-lease")
+    settings = Settings.of_gates(profile_named(arguments.profile), arguments.feature_gates)
+    score = Score(arguments.score)
+    config = SchedulerConfig(
+        name=arguments.scheduler_name,
+        settings=settings,
+        cycle=CycleOptions(score, arguments.nodes_to_score, arguments.seed),
+        in_flight=arguments.in_flight,
+        preempt=arguments.preempt,
+    )
+    return SchedulerOptions(
+        kubeconfig=arguments.kubeconfig,
+        context=arguments.context,
+        config=config,
+        metrics=parse_address(arguments.metrics_address),
+        lease=LeaderConfig(namespace, name) if arguments.leader_elect else None,
+    )

@@ -1,0 +1,96 @@
+"""What a PodGroup's claims need: to be made and recorded. Its pods share them. Pure; asked again after every change.
+
+Only where the gate DRAWorkloadResourceClaims is on. Reservations are the scheduler's, or those of pods that bypassed it.
+"""
+
+from __future__ import annotations
+
+from dray.api.core.pod import PodResourceClaimStatus
+from dray.api.scheduling import PodGroup, PodGroupResourceClaim
+from dray.controllers.claims.known import Known
+from dray.controllers.claims.making import Owner, made_for
+from dray.controllers.claims.steps import ClaimPolicy, CreateClaim, Fault, PodPlan, PodStep, RecordClaims
+
+
+def plan_group(group: PodGroup, known: Known, policy: ClaimPolicy) -> PodPlan:
+    """The steps for this group; none for one that is being deleted."""
+    if group.metadata.deletion_timestamp is not None:
+        return PodPlan()
+    steps: list[PodStep] = []
+    faults: list[Fault] = []
+    new: dict[str, str] = {}
+    for entry in group.spec.resource_claims:
+        made = _make(group, entry, known, policy)
+        if isinstance(made, Fault):
+            faults.append(made)
+        elif isinstance(made, CreateClaim):
+            steps.append(made)
+            new[entry.name] = made.name
+        elif made is not None:
+            new[entry.name] = made
+    if new:
+        steps.append(RecordClaims(_statuses(group, new, policy)))
+    return PodPlan(tuple(steps), tuple(faults))
+
+
+def lacks_something(group: PodGroup, known: Known) -> bool:
+    """Whether the plan may have anything to do."""
+    return any(_lacks(group, entry, known) for entry in group.spec.resource_claims)
+
+
+def recorded(group: PodGroup, entry: str) -> PodResourceClaimStatus | None:
+    """What the group's status says about an entry from a template."""
+    for one in group.status.resource_claim_statuses:
+        if one.name == entry:
+            return PodResourceClaimStatus(name=one.name, resource_claim_name=one.resource_claim_name)
+    return None
+
+
+def group_claim_names(group: PodGroup) -> tuple[str, ...]:
+    """All claims that are known to serve the group; sorted."""
+    names = {one.resource_claim_name for one in group.spec.resource_claims}
+    names |= {one.resource_claim_name for one in group.status.resource_claim_statuses}
+    return tuple(sorted(name for name in names if name is not None))
+
+
+def _make(
+    group: PodGroup, entry: PodGroupResourceClaim, known: Known, policy: ClaimPolicy
+) -> CreateClaim | str | Fault | None:
+    """A claim to make, the name of one to record, why there is none, or None where all is well."""
+    if entry.resource_claim_name is not None:
+        return None
+    if entry.resource_claim_template_name is None:
+        text = "neither resourceClaimName nor resourceClaimTemplateName is set"
+        return Fault(entry.name, text, group.kind)
+    if not _lacks(group, entry, known):
+        return None
+    told = recorded(group, entry.name)
+    old = told.resource_claim_name or "" if told is not None else ""
+    wanted = entry.resource_claim_template_name
+    return made_for(Owner.of(group), entry.name, wanted, known, policy, instead_of=old)
+
+
+def _lacks(group: PodGroup, entry: PodGroupResourceClaim, known: Known) -> bool:
+    if entry.resource_claim_name is not None:
+        return False
+    told = recorded(group, entry.name)
+    if entry.resource_claim_template_name is None or told is None:
+        return True
+    if told.resource_claim_name is None:
+        return False
+    claim = known.claim(group.metadata.namespace, told.resource_claim_name)
+    return claim is None or not Owner.of(group).owns(claim)
+
+
+def _statuses(
+    group: PodGroup, new: dict[str, str], policy: ClaimPolicy
+) -> tuple[PodResourceClaimStatus, ...]:
+    """In the order of the group's entries, those that were recorded before included."""
+    found = []
+    for entry in group.spec.resource_claims:
+        old = None if policy.new_statuses_only else recorded(group, entry.name)
+        if entry.name in new:
+            old = PodResourceClaimStatus(name=entry.name, resource_claim_name=new[entry.name])
+        if old is not None:
+            found.append(old)
+    return tuple(found)

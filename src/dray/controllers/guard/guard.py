@@ -1,0 +1,189 @@
+"""The guard: lets a new allocation through where nobody holds its devices, and keeps them for it until it is stored.
+
+Safe against everything that may happen meanwhile: two writers at once (what is let through counts at once), a write that
+is refused later (see `settling.py`), a kill of the guard and two guards at once (see `journal.py`), a watch that lags
+(holders are read anew before a refusal, and what was let through counts without the watch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from msgspec.structs import replace
+
+from dray.allocation.holding import Held, held_in
+from dray.api.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.api.resource import ResourceClaim, ResourceSlice
+from dray.client.client import Client
+from dray.controllers.following import follow
+from dray.controllers.guard.holdings import Clash, Holding, Holdings
+from dray.controllers.guard.journal import Journal
+from dray.controllers.guard.review import ALLOWED, Answer, Review, Subject, subject_of
+from dray.controllers.guard.settling import Settler, SettlingConfig, stored
+from dray.controllers.metrics import ControllerMetrics
+from dray.controllers.pictures import Surroundings
+from dray.errors import Error, InvalidError, InvariantError
+from dray.runtime.clock import Clock
+from dray.runtime.logs import get_log
+from dray.runtime.tasks import running
+
+_log = get_log("controllers.guard")
+_LOOKS: Final = 40
+"""Holders that are read anew for one write, at most; a claim has up to 32 devices."""
+_POOL: Final = "pool"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """Where it keeps what it let through, and how much of that there may be."""
+
+    namespace: str = "kube-system"
+    name: str = "dray-guard"
+    most_devices: int = 4000
+    """Devices that may be on their way at once: the ConfigMap has room for twice as many."""
+    seconds: float = 8.0
+    """For one answer; the API server waits for ten."""
+    settling: SettlingConfig = field(default_factory=SettlingConfig)
+
+
+class Guard:
+    """Refuses everything until `leading` is entered, and again once it is left."""
+
+    def __init__(self, client: Client, config: GuardConfig, clock: Clock, metrics: ControllerMetrics) -> None:
+        self._client, self._config, self._clock, self._metrics = client, config, clock, metrics
+        self._lead: _Lead | None = None
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it decides."""
+        return self._lead is not None
+
+    @property
+    def reserved(self) -> int:
+        """How many writes were let through of which nothing was heard yet."""
+        return len(self._lead.holdings.reserved()) if self._lead is not None else 0
+
+    @asynccontextmanager
+    async def leading(self, identity: str) -> AsyncIterator[None]:
+        """Take over from the guard before, read all claims, then decide while entered. Once for each guard."""
+        around = Surroundings.of(self._client, self._clock, self._metrics)
+        journal = Journal(self._client, self._config.namespace, self._config.name, identity)
+        lead = _Lead(around, self._config, journal)
+        before = await journal.take_over()
+        # Only now: what the guard before let through is in `before`, or is stored by the time it is read.
+        async with around.pictures, lead.entered(before):
+            _log.info("the guard leads", let_through_before=len(before))
+            self._lead = lead
+            try:
+                yield
+            finally:
+                self._lead = None
+
+    async def review(self, review: Review) -> Answer:
+        """Whether this status may be stored. A refusal is final for this write; who wrote may decide again."""
+        lead = self._lead
+        if lead is None:
+            text = "this guard does not lead, or has not read all claims yet; try again"
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        try:
+            async with asyncio.timeout(self._config.seconds):
+                return await lead.review(review)
+        except InvariantError:
+            raise
+        except TimeoutError:
+            text = f"the guard could not tell within {self._config.seconds:g} s; try again"
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        except InvalidError as error:
+            return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        except Error as error:
+            text = f"the guard cannot tell whether the devices are free: {error}"
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+
+
+class _Lead:
+    """One time of leading."""
+
+    def __init__(self, around: Surroundings, config: GuardConfig, journal: Journal) -> None:
+        self.holdings = Holdings()
+        self._config, self._journal, self._clock = config, journal, around.clock
+        self._settler = Settler(around, self.holdings, config.settling)
+        self._claims = around.pictures.of(RESOURCE_CLAIMS)
+        self._slices = around.pictures.of(RESOURCE_SLICES)
+        self._slices.add_index(_POOL, _pool_of)
+
+    @asynccontextmanager
+    async def entered(self, before: Iterable[Holding]) -> AsyncIterator[None]:
+        """Follow claims and settle what is open; the pictures must be entered."""
+        with follow(self._claims, self._see):
+            for one in before:
+                if not self.holdings.is_settled(one.subject):
+                    self.holdings.reserve(replace(one, since=self._clock.monotonic()))
+                    self._settler.expect(one.subject.uid)
+            async with (
+                running(self._journal.run(self.holdings.reserved), name="guard journal"),
+                running(self._settler.run(), name="guard settling"),
+            ):
+                yield
+
+    async def review(self, review: Review) -> Answer:
+        """See `Guard.review`."""
+        wanted = held_in(bytes(review.object))
+        if not wanted or wanted == held_in(bytes(review.old_object)):
+            return ALLOWED
+        subject = subject_of(review)
+        clash = await self._judge(subject, wanted)
+        if clash is not None:
+            return Answer(HTTPStatus.FORBIDDEN, clash.message)
+        # No await since the last look at what is held: nobody came in between.
+        if review.dry_run or self.holdings.is_settled(subject):
+            return ALLOWED
+        if self.holdings.devices_reserved + len(wanted) > self._config.most_devices:
+            text = f"{self.holdings.devices_reserved} devices are on their way already; try again"
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        return await self._let_through(subject, wanted)
+
+    async def _judge(self, subject: Subject, wanted: tuple[Held, ...]) -> Clash | None:
+        """Holders that stand in the way are read anew first: the watch may not have told that they let go."""
+        looked: list[Holding] = []
+        while True:
+            clash = self.holdings.judge(subject.uid, wanted, self._slices_of)
+            if clash is None or clash.holder is None or len(looked) >= _LOOKS:
+                return clash
+            if any(clash.holder.subject.uid == one.subject.uid for one in looked):
+                return clash
+            looked.append(clash.holder)
+            await self._settler.look(clash.holder.subject)
+
+    async def _let_through(self, subject: Subject, wanted: tuple[Held, ...]) -> Answer:
+        """The same write once more, after a lost answer or a refusal by others, shares its reservation."""
+        is_again = any(
+            (one.subject, one.held) == (subject, wanted) for one in self.holdings.waiting(subject.uid)
+        )
+        now, number = self._clock.monotonic(), 0
+        if not is_again:
+            number = self.holdings.reserve(Holding(subject, wanted, is_stored=False, since=now))
+            self._settler.expect(subject.uid)
+        try:
+            await self._journal.save()
+        except Error:
+            self.holdings.release(number)  # it is refused, so it is never stored
+            raise
+        return ALLOWED
+
+    def _see(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        if new is not None:
+            self.holdings.see(stored(new))
+        elif old is not None:
+            self.holdings.forget(old.metadata.uid)
+
+    def _slices_of(self, driver: str, pool: str) -> Iterable[ResourceSlice]:
+        return self._slices.indexed(_POOL, f"{driver}|{pool}")
+
+
+def _pool_of(one: ResourceSlice) -> Iterable[str]:
+    return (f"{one.spec.driver}|{one.spec.pool.name}",)

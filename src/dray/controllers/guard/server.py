@@ -1,0 +1,107 @@
+"""The guard's HTTPS server, which only API servers ask."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from dray.controllers.guard.guard import Guard
+from dray.controllers.guard.parameters import Parameters
+from dray.controllers.guard.review import ALLOWED, Answer, Review, documents_in, read_review, write_answer
+from dray.controllers.guard.webhook import CLAIMS_PATH, PARAMETERS_PATH
+from dray.errors import InvalidError, UnavailableError
+from dray.runtime.certificates import Serving, server_context
+from dray.runtime.metrics import Metrics
+
+_LIMIT: Final = 8 * 2**20
+"""A claim is at most 1.5 MiB in etcd; a review holds it twice."""
+_STOP_SECONDS: Final = 2.0
+
+
+class GuardServer:
+    """Answers reviews; what cannot be understood is 400, and so refused by the API server."""
+
+    def __init__(self, guard: Guard, parameters: Parameters, metrics: Metrics) -> None:
+        self._guard, self._parameters = guard, parameters
+        self._reviews = metrics.counter(
+            "dray_guard_reviews", "Writes that the API server asked about.", ["path", "code"]
+        )
+        metrics.series(
+            "dray_guard_reservations",
+            "Allocations that were let through and not seen stored yet.",
+            lambda: [({}, guard.reserved)],
+        )
+        metrics.series(
+            "dray_guard_leading", "1 where this guard decides.", lambda: [({}, float(guard.is_leading))]
+        )
+
+    def application(self) -> web.Application:
+        """All paths."""
+        application = web.Application(client_max_size=_LIMIT)
+        application.router.add_post(CLAIMS_PATH, self._answering(self._claims))
+        application.router.add_post(PARAMETERS_PATH, self._answering(self._check))
+        application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/healthz", self._healthz)
+        return application
+
+    def _answering(
+        self, decide: Callable[[Review], Awaitable[Answer]]
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            try:
+                review = read_review(await request.read())
+            except InvalidError as error:
+                self._reviews.labels(request.path, "400").inc()
+                return web.Response(status=HTTPStatus.BAD_REQUEST, text=f"{error}\n")
+            found = await decide(review)
+            self._reviews.labels(request.path, str(found.status.value)).inc()
+            return web.Response(body=write_answer(review.uid, found), content_type="application/json")
+
+        return answer
+
+    async def _claims(self, review: Review) -> Answer:
+        """Only what the webhook is for is judged: another resource here is a webhook that somebody changed."""
+        if (review.resource.resource, review.sub_resource) != ("resourceclaims", "status"):
+            text = f"the guard judges resourceclaims/status only, not {review.resource.resource}"
+            return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, text)
+        return await self._guard.review(review)
+
+    async def _check(self, review: Review) -> Answer:
+        """Needs no lead: it depends on nothing but the object."""
+        try:
+            self._parameters.check(review.resource.resource, *documents_in(review))
+        except InvalidError as error:
+            return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        return ALLOWED
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        """For the readiness probe: only the guard that leads may be behind the Service."""
+        if self._guard.is_leading:
+            return web.Response(text="ok\n")
+        return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE, text="another guard leads\n")
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+
+@asynccontextmanager
+async def serve(server: GuardServer, host: str, port: int, serving: Serving) -> AsyncIterator[int]:
+    """Serve while entered; gives the port. Reviews that are being answered get two seconds at the end."""
+    runner = web.AppRunner(server.application(), shutdown_timeout=_STOP_SECONDS, access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port, ssl_context=server_context(serving))
+        try:
+            await site.start()
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UnavailableError(
+                f"--guard-address: cannot listen on {host}:{port}: {reason}; choose another address"
+            ) from error
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,167 @@
+"""`dray controllers`: the loops that keep a cluster's objects true, on shared pictures, and the guard beside them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from dray.client.client import Client
+from dray.client.kubeconfig import find_access
+from dray.client.leader import LeaderConfig, LeaderElection
+from dray.controllers import choice
+from dray.controllers.claims.controller import ClaimController, ClaimControllerConfig
+from dray.controllers.guard.guard import Guard, GuardConfig
+from dray.controllers.guard.parameters import Parameters, Validator
+from dray.controllers.guard.server import GuardServer, serve
+from dray.controllers.guard.webhook import Service, Target, configuration, install
+from dray.controllers.metrics import ControllerMetrics
+from dray.controllers.node_taints import NodeTaintConfig, NodeTaintController
+from dray.controllers.nodes import NodeConfig, NodeController
+from dray.controllers.pictures import Surroundings
+from dray.controllers.pod_gc import PodGc, PodGcConfig
+from dray.controllers.taints.controller import TaintController, TaintControllerConfig
+from dray.errors import InvalidError
+from dray.runtime.certificates import Serving, serving_certificate
+from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.logs import get_log
+from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.tasks import running
+
+_log = get_log("controllers")
+VALIDATORS: Final[Mapping[str, Validator]] = {}
+"""Who checks the opaque parameters of which driver, by driver name."""
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """The guard's server, and how API servers reach it. None: the address it listens on."""
+
+    address: Address
+    directory: Path
+    leader: LeaderConfig
+    where: str | Service | None = None
+    installs: bool = True
+    config: GuardConfig = field(default_factory=GuardConfig)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllersOptions:
+    """What the command line says."""
+
+    kubeconfig: Path | None
+    controllers: tuple[str, ...]
+    policies: choice.Policies
+    context: str | None = None
+    workers: int = 10
+    leader: LeaderConfig | None = None
+    metrics: Address | None = None
+    guard: GuardOptions | None = None
+    pod_gc: PodGcConfig = field(default_factory=PodGcConfig)
+    nodes: NodeConfig = field(default_factory=NodeConfig)
+
+
+async def run_controllers(options: ControllersOptions) -> None:
+    """Until cancelled. LeadershipLostError ends the process: whoever supervises it starts it anew."""
+    metrics, clock = Metrics(), SystemClock()
+    shown = ControllerMetrics(metrics)
+    async with AsyncExitStack() as stack:
+        if options.metrics is not None:
+            host, port = options.metrics
+            chosen = await stack.enter_async_context(serve_metrics(metrics, host=host, port=port))
+            _log.info("metrics are served", port=chosen)
+        access = find_access(options.kubeconfig, context=options.context)
+        client = await stack.enter_async_context(Client(access))
+        async with asyncio.TaskGroup() as group:
+            if options.controllers:
+                group.create_task(_lead_controllers(client, options, shown, clock), name="controllers")
+            if options.guard is not None:
+                group.create_task(_lead_guard(client, options.guard, metrics, shown, clock), name="guard")
+
+
+async def _lead_controllers(
+    client: Client, options: ControllersOptions, metrics: ControllerMetrics, clock: Clock
+) -> None:
+    async with AsyncExitStack() as stack:
+        if options.leader is not None:
+            await stack.enter_async_context(LeaderElection(client, options.leader))
+        await stack.enter_async_context(controllers(Surroundings.of(client, clock, metrics), options))
+        _log.info("ready", controllers=",".join(options.controllers))
+        await asyncio.Event().wait()
+
+
+class _Controller(Protocol):
+    async def run(self) -> None: ...
+
+
+@asynccontextmanager
+async def controllers(around: Surroundings, options: ControllersOptions) -> AsyncIterator[None]:
+    """Run those that were chosen. Entered: the pictures are there and all of them work."""
+    made = [(name, make(around)) for name, make in _makers(options).items() if name in options.controllers]
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(around.pictures)
+        for name, controller in made:
+            await stack.enter_async_context(running(controller.run(), name=name))
+        yield
+
+
+def _makers(options: ControllersOptions) -> dict[str, Callable[[Surroundings], _Controller]]:
+    claims = ClaimControllerConfig(options.policies.claims, options.workers)
+    taints = TaintControllerConfig(options.policies.eviction)
+    return {
+        choice.CLAIMS: lambda around: ClaimController(around, claims),
+        choice.DEVICE_TAINTS: lambda around: TaintController(around, taints),
+        choice.POD_GC: lambda around: PodGc(around, options.pod_gc),
+        choice.NODES: lambda around: NodeController(around, options.nodes),
+        choice.NODE_TAINTS: lambda around: NodeTaintController(around, NodeTaintConfig()),
+    }
+
+
+async def _lead_guard(
+    client: Client, options: GuardOptions, metrics: Metrics, shown: ControllerMetrics, clock: Clock
+) -> None:
+    """The server answers from the start, and refuses until this guard leads."""
+    guard, parameters = Guard(client, options.config, clock, shown), Parameters(VALIDATORS)
+    certificates, (host, port) = certificate(options, clock), options.address
+    async with serve(GuardServer(guard, parameters, metrics), host, port, certificates) as chosen:
+        _log.info("the guard listens", port=chosen)
+        async with (
+            LeaderElection(client, options.leader),
+            guard.leading(options.leader.identity),
+        ):
+            if options.installs:
+                await install(client, webhook(options, certificates, chosen))
+            _log.info("guarding", webhook="installed" if options.installs else "not installed")
+            await asyncio.Event().wait()
+
+
+def certificate(options: GuardOptions, clock: Clock) -> Serving:
+    """The guard's own, made in its directory where there is none that fits."""
+    return serving_certificate(options.directory, _names(options), clock.now())
+
+
+def webhook(options: GuardOptions, certificates: Serving, port: int) -> dict[str, Any]:
+    """The ValidatingWebhookConfiguration for this guard."""
+    host = options.address[0]
+    own = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    target = Target(options.where or own, certificates.ca.read_bytes())
+    return configuration(target, Parameters(VALIDATORS).drivers)
+
+
+def _names(options: GuardOptions) -> tuple[str, ...]:
+    """What API servers call it."""
+    match options.where:
+        case Service(namespace=namespace, name=name):
+            return (f"{name}.{namespace}.svc",)
+        case None:
+            return (options.address[0],)
+        case url:
+            host = urlsplit(url).hostname
+            if not url.startswith("https://") or host is None:
+                raise InvalidError(f"--guard-url: {url!r} must be https://HOST:PORT", field="--guard-url")
+            return (host,)

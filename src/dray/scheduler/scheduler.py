@@ -1,0 +1,316 @@
+"""The scheduler: pods that wait are decided one by one and written many at once. All it knows comes from the API server.
+
+    informers → `Feed` → nodes, tracker, queue → `Cycle` decides → `Binder` writes → API server
+                                              ↘ `Teller` says why not
+
+It may be ended and started at any moment: what was not written was never decided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.allocation.profiles import CORRECT
+from dray.api.core import Pod
+from dray.api.resource.claim import ResourceClaim
+from dray.client.client import Client
+from dray.client.rate_limit import RateLimit
+from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.logs import get_log
+from dray.runtime.metrics import Metrics
+from dray.scheduler import events
+from dray.scheduler.binding import Binder, Bindings
+from dray.scheduler.claims.reasons import why_nowhere
+from dray.scheduler.claims.settings import Settings
+from dray.scheduler.claims.tracking import ClaimChange, Tracker
+from dray.scheduler.cycle import Cycle, CycleOptions, Failed, Placed, Refused
+from dray.scheduler.device_hints import DYNAMIC_RESOURCES, claims_gate, device_hints
+from dray.scheduler.diagnosis import Diagnosis
+from dray.scheduler.events import Teller
+from dray.scheduler.feeding import Feed
+from dray.scheduler.fit.filters import gated
+from dray.scheduler.hints import fit_hints
+from dray.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
+from dray.scheduler.nodes import Nodes
+from dray.scheduler.preempting import Preempting
+from dray.scheduler.queue import SchedulingQueue
+from dray.scheduler.sources import Sources
+from dray.scheduler.storage import volume_hints
+from dray.scheduler.waiting import Place, QueueOptions
+from dray.scheduler.writing import Writer
+
+_log = get_log("scheduler")
+
+TURN: Final = 0.005
+"""Seconds of decisions after which others get their turn in the loop."""
+TICK: Final = 0.25
+_LEAST_TICK: Final = 0.02
+_SLOW_GATE: Final = 5.0
+"""Seconds after which a pod that is kept out of the queue is told why."""
+_EXPLAINED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """`name` is what pods have as `schedulerName`. `in_flight`: so many pods are written at once. `drain`: seconds that
+    writes under way get when it ends."""
+
+    name: str = "dray"
+    settings: Settings = field(default_factory=lambda: Settings.of_gates(CORRECT))
+    cycle: CycleOptions = field(default_factory=CycleOptions)
+    queue: QueueOptions = field(default_factory=QueueOptions)
+    in_flight: int = 64
+    preempt: bool = False
+    events: RateLimit = field(default_factory=lambda: RateLimit(50.0, 25))
+    drain: float = 8.0
+
+
+async def run(
+    client: Client,
+    config: SchedulerConfig,
+    *,
+    metrics: Metrics | None = None,
+    clock: Clock | None = None,
+    ready: Callable[[], None] = lambda: None,
+) -> None:
+    """Until cancelled; then no more decisions are made, and those under way are written. `ready`: everything was listed once."""
+    await Scheduler(client, config, metrics or Metrics(), clock or SystemClock()).run(ready)
+
+
+class Scheduler:
+    """Made for one `run`."""
+
+    def __init__(self, client: Client, config: SchedulerConfig, metrics: Metrics, clock: Clock) -> None:
+        settings = config.settings
+        self._config, self._clock = config, clock
+        self._tracker = Tracker(settings)
+        self._cycle = Cycle(Nodes(), self._tracker, settings, config.cycle)
+        self._sources = Sources(client, settings, clock, preempt=config.preempt)
+        lookup, groups = self._tracker.get, settings.workload_claims
+        hints = {
+            **fit_hints(served=lambda: frozenset(self._tracker.catalogue.class_of)),
+            **device_hints(lookup, pod_groups=groups),
+            **volume_hints(),
+        }
+        self._queue = SchedulingQueue(hints, (gated, claims_gate(lookup, pod_groups=groups)), config.queue)
+        self._bindings = Bindings(config.in_flight)
+        self._teller = Teller(client, config.name, clock, self._current, config.events)
+        self._writer = Writer(client, clock)
+        self._binder = Binder(
+            self._writer,
+            self._tracker,
+            settings,
+            self._bindings,
+            self._obstacle,
+            self._tell_pending,
+            self._confirm,
+            lambda old, new: self._feed.claim_news(ClaimChange(old, new)),
+        )
+        self._wake = asyncio.Event()
+        self._feed = Feed(
+            config.name,
+            self._cycle,
+            self._queue,
+            self._sources.pods,
+            clock,
+            self._wake.set,
+            self._bindings.claim_changed,
+        )
+        self._metrics = SchedulerMetrics(metrics, config.name)
+        self._metrics.watch(self._queue, self._bindings, self._teller)
+        self._preempting = Preempting(self._cycle, self._writer, self._teller, self._sources.budgets)
+        self._reasons = _Reasons(clock)
+        self._group: asyncio.TaskGroup = asyncio.TaskGroup()
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Until cancelled."""
+        await self._sources.look()
+        async with self._sources, self._group as group:
+            talk = group.create_task(self._teller.run(), name="events")
+            self._sources.feed(self._feed)
+            tick = group.create_task(self._tick(), name="tick")
+            _log.info("ready", name=self._config.name, nodes=len(self._cycle.nodes), **self._sources.counts)
+            ready()
+            try:
+                await self._decide()
+            finally:
+                tick.cancel()
+                await self._drain()
+                talk.cancel()
+                await self._teller.flush(1.0)
+
+    async def _drain(self) -> None:
+        """Writes under way are finished, as far as that does not take too long."""
+        try:
+            async with asyncio.timeout(self._config.drain):
+                while self._bindings.writing:
+                    self._wake.clear()
+                    await self._wake.wait()
+        except TimeoutError:
+            _log.warning("ended with writes under way", pods=self._bindings.writing)
+
+    async def _decide(self) -> None:
+        while True:
+            ends = self._clock.monotonic() + TURN
+            while self._bindings.has_room and (pod := self._queue.pop(self._clock.monotonic())) is not None:
+                self._try(pod)
+                if self._clock.monotonic() >= ends:
+                    await asyncio.sleep(0)
+                    ends = self._clock.monotonic() + TURN
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _try(self, pod: Pod) -> None:
+        started = self._clock.monotonic()
+        decision = self._cycle.decide(pod, self._clock.now())
+        self._metrics.deciding.observe(self._clock.monotonic() - started)
+        if isinstance(decision, Placed):
+            self._bindings.writing += 1
+            self._group.create_task(self._bind(decision, started), name=f"bind {pod.metadata.uid}")
+            return
+        if isinstance(decision, Refused):
+            self._refused(decision)
+        else:
+            self._failed(decision)
+        result = UNSCHEDULABLE if isinstance(decision, Refused) else ERROR
+        self._metrics.ended(result, self._clock.monotonic() - started)
+
+    async def _bind(self, placed: Placed, started: float) -> None:
+        uid = placed.pod.metadata.uid
+        try:
+            reason = await self._binder.bind(placed)
+        finally:
+            self._bindings.writing -= 1
+        now = self._clock.monotonic()
+        self._metrics.ended(ERROR if reason else SCHEDULED, now - started)
+        if reason:
+            self._unbound(placed, reason)
+        else:
+            waiting = self._queue.get(uid)
+            if waiting is not None:
+                self._metrics.bound(waiting.attempts.tries, now - waiting.came)
+            self._queue.bound(uid)
+            self._preempting.forget(uid)
+            self._teller.tell(events.scheduled(placed.pod, placed.node))
+        self._wake.set()
+
+    def _unbound(self, placed: Placed, reason: str) -> None:
+        """Back into the queue, after a pause. What is counted for the pod follows what the server says of it."""
+        meta = placed.pod.metadata
+        _log.warning("pod not bound", pod=f"{meta.namespace}/{meta.name}", node=placed.node, reason=reason)
+        self._cycle.forget(placed)
+        known = self._sources.pods.by_key((meta.namespace, meta.name))
+        if known is not None and known.metadata.uid == meta.uid and known.spec.node_name:
+            self._cycle.nodes.put_pod(known)
+        self._queue.failed(meta.uid, self._clock.monotonic())
+        self._feed.released(placed)
+        if known is not None and not known.spec.node_name:
+            self._teller.tell(events.refused(known, reason, is_error=True))
+
+    def _refused(self, refused: Refused) -> None:
+        pod = refused.pod
+        message = str(refused.diagnosis)
+        if why := self._reasons.of(refused):
+            message = f"{message} {why}"
+        self._queue.failed(pod.metadata.uid, self._clock.monotonic(), refused.diagnosis.rejectors)
+        if refused.post is not None and refused.post.writes:
+            self._group.create_task(self._settle(refused), name=f"post filter {pod.metadata.uid}")
+        elif self._config.preempt and (chosen := self._preempting.choose(refused)) is not None:
+            self._metrics.preemptions.inc()
+            self._metrics.victims.inc(len(chosen.pods))
+            self._group.create_task(self._preempting.end(pod, chosen), name=f"preempt {pod.metadata.uid}")
+        nominated: str | None = None
+        if (victims := self._preempting.pending(pod)) is not None:
+            nominated = victims.node
+            message = f"{message} preemption: {len(victims.pods)} pod(s) on {victims.node} make room"
+        self._teller.tell(events.refused(pod, message, nominated=nominated))
+
+    async def _settle(self, refused: Refused) -> None:
+        """A claim gives back devices of no use; its change brings the pod back."""
+        if refused.post is not None:
+            await self._writer.settle(refused.post.writes)
+
+    def _failed(self, failed: Failed) -> None:
+        self._queue.failed(failed.pod.metadata.uid, self._clock.monotonic())
+        self._teller.tell(events.refused(failed.pod, failed.reason, is_error=True))
+
+    def _current(self, pod: Pod) -> Pod | None:
+        """The pod as it is now, while it waits."""
+        meta = pod.metadata
+        known = self._sources.pods.by_key((meta.namespace, meta.name))
+        if known is None or known.metadata.uid != meta.uid or known.spec.node_name:
+            return None
+        waiting = self._queue.get(meta.uid)
+        is_waiting = waiting is not None and waiting.place not in (Place.IN_FLIGHT, Place.BOUND)
+        return known if is_waiting else None
+
+    def _obstacle(self, placed: Placed) -> str:
+        meta = placed.pod.metadata
+        known = self._sources.pods.by_key((meta.namespace, meta.name))
+        if known is None or known.metadata.uid != meta.uid or known.metadata.deletion_timestamp is not None:
+            return "the pod got deleted in the meantime"
+        if known.spec.node_name not in ("", placed.node):
+            return f"the pod got bound to node {known.spec.node_name} in the meantime"
+        if self._cycle.nodes.get(placed.node) is None:
+            return f"node {placed.node} is gone"
+        return ""
+
+    def _confirm(self, uid: str, claim: ResourceClaim) -> None:
+        self._group.create_task(self._binder.confirm(uid, claim), name=f"confirm {claim.metadata.uid}")
+
+    def _tell_pending(self, placed: Placed) -> None:
+        text = f"waiting for binding conditions of devices on {placed.node}"
+        self._teller.tell(events.Word(placed.pod, "Normal", events.CONDITIONS_PENDING, text))
+
+    async def _tick(self) -> None:
+        """What only time brings about: backoffs end, lost writes are given up, pods kept out are told why."""
+        told: set[str] = set()
+        while True:
+            due = self._queue.next_due()
+            left = TICK if due is None else due - self._clock.monotonic()
+            await self._clock.sleep(min(max(left, _LEAST_TICK), TICK))
+            for claim in self._tracker.drop_overdue(self._clock.now()):
+                self._feed.claim_news(ClaimChange(claim, None))
+            self._tell_gated(told)
+            self._preempting.prune(lambda uid: self._queue.get(uid) is not None)
+            self._wake.set()
+
+    def _tell_gated(self, told: set[str]) -> None:
+        late = self._clock.monotonic() - _SLOW_GATE
+        held = {
+            one.uid: one
+            for one in self._queue
+            if one.gate is not None and one.gate.check == DYNAMIC_RESOURCES and one.since < late
+        }
+        told &= held.keys()
+        for uid in sorted(held.keys() - told):
+            told.add(uid)
+            message = str(Diagnosis(len(self._cycle.nodes), barred=held[uid].gate))
+            self._teller.tell(events.refused(held[uid].pod, message))
+
+
+class _Reasons:
+    """Explanations cost a look at all devices: they get a tenth of the time, and between them the last one is said again."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._next = 0.0
+        self._last: OrderedDict[str, str] = OrderedDict()
+
+    def of(self, refused: Refused) -> str:
+        """Why the nodes that are short of devices are; "" where it is not known (yet)."""
+        uid = refused.pod.metadata.uid
+        started = self._clock.monotonic()
+        if refused.asked is None or not refused.short:
+            return ""
+        if started >= self._next:
+            self._last[uid] = why_nowhere(refused.asked, refused.short)
+            ended = self._clock.monotonic()
+            self._next = ended + 9 * (ended - started)
+            while len(self._last) > _EXPLAINED:
+                self._last.popitem(last=False)
+        return self._last.get(uid, "")

@@ -1,0 +1,293 @@
+"""kube-scheduler and Dray's scheduler give out the same devices at the same time, with the guard between them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dray.api.core import Pod
+from dray.api.kinds import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
+from dray.client.client import Client
+from dray.client.http import Request
+from dray.client.kubeconfig import find_access
+from dray.client.requests import DeleteOptions, WriteOptions
+from dray.errors import Error, NotFoundError
+from dray.runtime.tasks import running
+from dray.testing.kubernetes.control_plane import ControlPlane
+from dray.testing.kubernetes.part import Part
+from dray.testing.kubernetes.tools import Tools
+from dray.testing.settled import Picture, disorder
+from tests.campaign import campaign
+from tests.e2e import shared_workload as workload
+from tests.e2e.claim_witness import Witness
+from tests.oracle_scheduler.ours import World
+
+PODS_IN_ALL = campaign(60, 1000)
+NODES_IN_ALL = campaign(3, 20)
+WHOLE_DEVICES = 8
+LIVE = NODES_IN_ALL * 10
+"""Pods at once: more than there are devices for, so that some wait."""
+NOW = DeleteOptions(grace_period=0)
+BURST = 12
+Json = dict[str, Any]
+
+
+class Shared:
+    """The cluster with both schedulers and the guard. `parts` by name; they log into the control plane's directory."""
+
+    def __init__(self, plane: ControlPlane, client: Client, dice: random.Random) -> None:
+        self.plane, self.client, self.dice = plane, client, dice
+        self.parts = {
+            name: Part(name, argv, plane.directory)
+            for name, argv in (
+                ("kube-scheduler", kube_scheduler(plane)),
+                ("dray-scheduler", _dray(plane, "scheduler")),
+                ("dray-controllers", _dray(plane, "controllers", *_guard(plane))),
+            )
+        }
+
+    async def start(self, name: str, said: str = "") -> None:
+        """Returns when it has logged that, this time."""
+        part = self.parts[name]
+        before = part.log.read_text().count(said) if said and part.log.exists() else 0
+        part.start()
+        async with asyncio.timeout(60):
+            while said and part.log.read_text().count(said) == before:
+                part.require_running()
+                await asyncio.sleep(0.05)
+
+    async def kill_guard(self) -> None:
+        """SIGKILL, and a new one, which leads when the Lease of the old one has run out."""
+        await asyncio.to_thread(self.parts["dray-controllers"].kill)
+        await self.start("dray-controllers", "msg=guarding")
+
+    async def fill(self) -> None:
+        for one in workload.classes():
+            await self.client.create(DEVICE_CLASSES, one)
+        for one in workload.templates():
+            await self.client.create(RESOURCE_CLAIM_TEMPLATES, one)
+        for entry in (0, 1):
+            for number in range(workload.SHARED):
+                await self.client.create(
+                    RESOURCE_CLAIMS, workload.claim(f"shared-{entry}-{number}", self.dice)
+                )
+        for number in range(NODES_IN_ALL):
+            name = f"node-{number}"
+            await self.client.create(NODES, workload.node(name))
+            await self.client.patch(NODES, name, {"spec": {"taints": None}})  # no kubelet will report
+            for one in workload.slices(name, WHOLE_DEVICES):
+                await self.client.create(RESOURCE_SLICES, one)
+
+    async def add(self, number: int) -> None:
+        pod, claims = workload.pod(f"p{number}", self.dice)
+        for one in claims:
+            await self.client.create(RESOURCE_CLAIMS, one)
+        await self.client.create(PODS, pod)
+
+    async def pods(self) -> tuple[Pod, ...]:
+        return (await self.client.list(PODS)).items
+
+    async def remove(self, pod: Pod) -> None:
+        """With the claims that were made for it alone, mostly."""
+        with contextlib.suppress(NotFoundError):
+            await self.client.delete(PODS, pod.metadata.name, namespace=workload.NS, options=NOW)
+        for entry in pod.spec.resource_claims:
+            name = entry.resource_claim_name or ""
+            if name.startswith("p") and self.dice.random() < 0.8:
+                with contextlib.suppress(NotFoundError):
+                    await self.client.delete(RESOURCE_CLAIMS, name, namespace=workload.NS)
+
+    def refused(self) -> dict[str, int]:
+        """How often the guard stood in a scheduler's way, as those log it."""
+        names = ("dray-scheduler", "kube-scheduler")
+        return {name: self.parts[name].log.read_text().count("denied the request: device") for name in names}
+
+    async def wait_nobody_overlooked(self) -> None:
+        """A scheduler that was refused tries again after a while, longer each time."""
+        left = ["not looked yet"]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                while left := await self.overlooked():
+                    await asyncio.sleep(0.3)
+        assert left == []
+
+    async def picture(self) -> Picture:
+        return Picture(
+            await self.pods(),
+            (await self.client.list(RESOURCE_CLAIMS)).items,
+            (await self.client.list(RESOURCE_SLICES)).items,
+            (await self.client.list(NODES)).items,
+        )
+
+    async def raw(self, path: str) -> list[Json]:
+        items: list[Json] = (await self.client.raw(Request("GET", path)))["items"]
+        return items
+
+    async def overlooked(self) -> list[str]:
+        """Pods that wait although there is a node with devices for them."""
+        pods = await self.raw("/api/v1/pods")
+        groups = "/apis/resource.k8s.io/v1"
+        state = {
+            "nodes": await self.raw("/api/v1/nodes"),
+            "pods": [one for one in pods if one["spec"].get("nodeName")],
+            "classes": await self.raw(f"{groups}/deviceclasses"),
+            "slices": await self.raw(f"{groups}/resourceslices"),
+            "claims": await self.raw(f"{groups}/resourceclaims"),
+            "rules": [],
+            "namespaces": [{"metadata": {"name": workload.NS, "labels": {}}}],
+        }
+        world = World(state, datetime.now(UTC))
+        return [
+            f"{one['metadata']['name']} of {one['spec']['schedulerName']} fits on {found.feasible}"
+            for one in pods
+            if not one["spec"].get("nodeName") and (found := world.ask(one)).feasible
+        ]
+
+
+def kube_scheduler(plane: ControlPlane) -> list[str | Path]:
+    """With a client that may ask as often as it likes; else all pods would be Dray's before it comes."""
+    config = plane.directory / "kube-scheduler.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        f"clientConnection: {{kubeconfig: {plane.kubeconfig}, qps: 1000, burst: 1000}}\n"
+        "leaderElection: {leaderElect: false}\n"
+    )
+    gates = plane.settings.gates
+    return [plane.tools.path("kube-scheduler"), f"--config={config}", "--secure-port=0", gates]
+
+
+def _dray(plane: ControlPlane, *words: str) -> list[str | Path]:
+    flags = (f"--kubeconfig={plane.kubeconfig}", "--metrics-address=none")
+    return [sys.executable, "-m", "dray", *words, *flags]
+
+
+def _guard(plane: ControlPlane) -> tuple[str, ...]:
+    times = ("lease-duration=3", "renew-deadline=2", "retry-period=0.3")
+    address = ("--guard", "--guard-address=127.0.0.1:0", f"--guard-dir={plane.directory / 'guard'}")
+    return (*address, *(f"--leader-elect-{one}" for one in times))
+
+
+@asynccontextmanager
+async def shared(tools: Tools, logs: Path, seed: int) -> AsyncIterator[Shared]:
+    plane = ControlPlane(tools, save_logs=logs)
+    await asyncio.to_thread(plane.__enter__)
+    try:
+        async with Client(find_access(plane.kubeconfig, environ={})) as client:
+            found = Shared(plane, client, random.Random(seed))
+            try:
+                yield found
+            except BaseException:
+                plane.failed = True
+                raise
+            finally:
+                for part in found.parts.values():
+                    await asyncio.to_thread(part.stop)
+    finally:
+        await asyncio.to_thread(plane.__exit__, None, None, None)
+
+
+@pytest.mark.parametrize("seed", range(20_260, 20_260 + campaign(1, 3)))
+async def test_two_schedulers_share_the_devices(tools: Tools, tmp_path: Path, seed: int) -> None:
+    async with shared(tools, tmp_path, seed) as both:
+        await both.fill()
+        await both.start("dray-controllers", "msg=guarding")
+        await wait_asked(both.client)
+        await both.start("dray-scheduler", "msg=ready")
+        await both.start("kube-scheduler")
+        witness = Witness((await both.client.list(RESOURCE_SLICES)).items)
+        async with running(witness.run(both.client), name="witness"):
+            await churn(both)
+            bound = await drain(both)
+            await settle(both)
+        refused = both.refused()
+    print(f"seed {seed}: {dict(bound)} bound, {witness.allocations} allocations, refused {refused}")
+    assert witness.seen == []
+    assert min(bound.values()) > PODS_IN_ALL // 10, "one of them starved"
+    assert all(refused.values()), "nobody was in anybody's way: this run has shown nothing"
+
+
+async def churn(both: Shared) -> None:
+    """Pods come in bursts, so that both schedulers decide at once, and go at random. In one of the bursts the guard is killed."""
+    bursts = range(0, PODS_IN_ALL, BURST)
+    for first in bursts:
+        async with asyncio.TaskGroup() as group:
+            for number in range(first, min(first + BURST, PODS_IN_ALL)):
+                group.create_task(both.add(number))
+            if first == bursts[len(bursts) // 2]:
+                group.create_task(both.kill_guard())
+        pods = list(await both.pods())
+        both.dice.shuffle(pods)
+        keep = min(LIVE, int(len(pods) * both.dice.uniform(0.6, 1.0)))
+        async with asyncio.TaskGroup() as group:
+            for one in pods[keep:]:
+                group.create_task(both.remove(one))
+
+
+async def drain(both: Shared) -> Counter[str]:
+    """Bound pods go until nobody waits. Whenever nothing moves, no devices are free that would do for those that wait."""
+    bound: dict[str, str] = {}
+    while True:
+        await both.wait_nobody_overlooked()
+        pods = await both.pods()
+        placed = [one for one in pods if one.spec.node_name]
+        bound.update({one.metadata.name: one.spec.scheduler_name for one in placed})
+        if len(placed) == len(pods):
+            return Counter(bound.values())
+        for one in placed:
+            if both.dice.random() < 0.5:
+                await both.remove(one)
+
+
+async def settle(both: Shared) -> None:
+    """The controllers have their own pace."""
+    found = ["not looked yet"]
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(30):
+            while found:
+                await asyncio.sleep(0.2)
+                found = disorder(await both.picture())
+    assert found == []
+
+
+async def wait_asked(client: Client) -> None:
+    """The API server takes a moment to hear of a webhook: until then it lets everything through."""
+    await client.create(
+        RESOURCE_CLAIMS,
+        workload.claim("twice", random.Random(0)) | {"metadata": {"name": "twice", "namespace": workload.NS}},
+    )
+    one = {"request": "r", "driver": workload.WHOLE, "pool": "none", "device": "d"}
+    change = {"status": {"allocation": {"devices": {"results": [one, one]}}}}
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await client.patch(
+                    RESOURCE_CLAIMS,
+                    "twice",
+                    change,
+                    namespace=workload.NS,
+                    subresource="status",
+                    options=WriteOptions(dry_run=True),
+                )
+            except Error as error:
+                assert "denied the request" in str(error), error
+                break
+            await asyncio.sleep(0.05)
+    await client.delete(RESOURCE_CLAIMS, "twice", namespace=workload.NS)

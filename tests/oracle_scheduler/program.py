@@ -1,0 +1,19 @@
+"""A whole kube-scheduler as a running program. It is built with the module file of the real kube-scheduler of `make e2e`,
+so that both are one version and share Go's cache.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.go_oracle import GoOracle, go_program
+
+SOURCE = Path(__file__).parent
+MODULE = SOURCE.parent / "e2e" / "tools" / "kubernetes" / "go.mod"
+
+
+class SchedulerOracle(GoOracle):
+    """It says for pods and a cluster which nodes do, and what devices a pod gets. `gates` are GATE=true."""
+
+    def __init__(self, *gates: str) -> None:
+        super().__init__([go_program(SOURCE, MODULE, "oracle-scheduler"), *gates])

@@ -1,0 +1,136 @@
+"""Patience with a server, and writes that undo something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from dray.api.kinds import PODS, RESOURCE_CLAIMS
+from dray.client.client import Client
+from dray.client.kubeconfig import find_access
+from dray.errors import ConflictError, UnavailableError
+from dray.runtime.clock import FakeClock, SystemClock, settle
+from dray.scheduler.claims import writes
+from dray.scheduler.claims.writes import Verb, Write
+from dray.scheduler.writing import ATTEMPTS, Patience, Writer
+from tests.scheduler.live import NS, Live, live
+from tests.scheduler.unreliable import Fault, Line, once, unreliable
+
+
+@asynccontextmanager
+async def behind(server: Live) -> AsyncIterator[tuple[Line, Writer]]:
+    kubeconfig = server.directory / "line.kubeconfig"
+    async with (
+        unreliable(server.client.access, kubeconfig) as line,
+        Client(find_access(kubeconfig, environ={})) as client,
+    ):
+        yield line, Writer(client, SystemClock())
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Live]:
+    async with live(tmp_path) as found:
+        yield found
+
+
+def ending(name: str, uid: str = "") -> Write:
+    return Write(Verb.DELETE, PODS, NS, name, f"end {name}", uid=uid)
+
+
+async def test_patience_ends() -> None:
+    clock = FakeClock()
+    patience, waits = Patience(clock), 0
+
+    async def wait_for_ever() -> None:
+        nonlocal waits
+        while True:
+            await patience.wait(UnavailableError("away"))
+            waits += 1
+
+    async with asyncio.timeout(5):
+        waiting = asyncio.ensure_future(wait_for_ever())
+        while not waiting.done():
+            await clock.advance(5)
+    with pytest.raises(UnavailableError):
+        waiting.result()
+    assert waits == ATTEMPTS - 1
+
+
+async def test_a_server_that_asks_for_time_gets_it() -> None:
+    clock = FakeClock()
+    waiting = asyncio.ensure_future(Patience(clock).wait(UnavailableError("busy", retry_after=30.0)))
+    await clock.advance(29)
+    assert not waiting.done()
+    await clock.advance(2)
+    await settle()
+    assert waiting.done()
+
+
+async def test_what_is_gone_need_not_be_undone(server: Live) -> None:
+    await server.claim("c")
+    claim = await server.get_claim("c")
+    async with behind(server) as (line, writer):
+        line.judge = once("DELETE", "pods/none", Fault.LOST)
+        assert await writer.settle((ending("none"), writes.add_finalizer(claim))) == ""
+    assert (await server.get_claim("c")).metadata.finalizers
+
+
+async def test_a_refusal_ends_it(server: Live) -> None:
+    await server.pod("p")
+    async with behind(server) as (line, writer):
+        found = await writer.settle((ending("p", uid="another"), ending("q")))
+        assert found.startswith("end p: ")
+        assert line.count("DELETE", "pods/q") == 0
+    assert (await server.get_pod("p")).metadata.deletion_timestamp is None
+
+
+async def test_a_binding_whose_answer_was_lost_is_found(server: Live) -> None:
+    await server.node("n", 0)
+    await server.node("m", 0)
+    pod = await server.pod("p")
+    async with behind(server) as (line, writer):
+        line.judge = once("POST", "pods/p/binding", Fault.UNANSWERED)
+        await writer.bind(pod, "n")
+        assert line.count("POST", "pods/p/binding") == 2
+        with pytest.raises(ConflictError, match="already assigned"):
+            await writer.bind(pod, "m")
+    assert (await server.get_pod("p")).spec.node_name == "n"
+
+
+async def test_a_refusal_after_a_lost_answer_is_not_believed(server: Live) -> None:
+    """The first binding was stored, and the second is refused for another reason: the pod has its node all the same."""
+    await server.node("n", 0)
+    pod = await server.pod("p")
+    faults = iter((Fault.UNANSWERED, Fault.UNAUTHORIZED))
+    async with behind(server) as (line, writer):
+        line.judge = lambda method, path: next(faults, None) if path.endswith("binding") else None
+        await writer.bind(pod, "n")
+        other = await server.pod("q")
+        line.judge = lambda method, path: {"POST": Fault.LOST, "GET": Fault.UNAUTHORIZED}[method]
+        writer = Writer(writer.client, FastClock())
+        with pytest.raises(UnavailableError):
+            await writer.bind(other, "n")
+
+
+class FastClock(SystemClock):
+    """Does not wait."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(0)
+
+
+async def test_a_claim_is_created_and_read(server: Live) -> None:
+    made = await server.claim("c")
+    writer = Writer(server.client, SystemClock())
+    assert (await writer.read_claim(made)) == made
+    changed = await writer.send_claim(writes.add_finalizer(made))
+    assert changed.metadata.resource_version != made.metadata.resource_version
+    with pytest.raises(ConflictError):
+        await writer.send_claim(writes.add_finalizer(made))
+    body = {"metadata": {"generateName": "g-", "namespace": NS}, "spec": {"devices": {}}}
+    other = await writer.send_claim(Write(Verb.CREATE, RESOURCE_CLAIMS, NS, "", "create", body))
+    assert other.metadata.name.startswith("g-")
