@@ -59,6 +59,31 @@ def test_each_quirk_can_be_switched_on_and_off(
 
 
 @pytest.mark.parametrize(
+    ("gates", "expected"),
+    [
+        ("", False),
+        ("DRAWorkloadResourceClaims=true", True),
+        ("DRAWorkloadResourceClaims=False", False),
+        ("DRAWorkloadResourceClaims=true, DRAWorkloadResourceClaims=false", False),
+    ],
+)
+def test_claims_of_groups_are_behind_their_gate(gates: str, expected: bool) -> None:
+    found = policies("correct", "", gates)
+    assert (found.claims.workload_claims, found.eviction.workload_claims) == (expected, expected)
+
+
+@pytest.mark.parametrize("gates", ["DRAWorkloadResourceClaims", "DRAWorkloadResourceClaims=1", "Other=true"])
+def test_other_gates_are_refused(gates: str) -> None:
+    with pytest.raises(InvalidError, match=r"--feature-gates: .* must be DRAWorkloadResourceClaims=true or"):
+        policies("correct", "", gates)
+
+
+def test_what_a_scheduler_gave_up_is_freed_where_kubernetes_keeps_it() -> None:
+    found = {name: policies(name, "").claims.free_unused for name in ("correct", "k8s-1.36", "k8s-1.37")}
+    assert found == {"correct": True, "k8s-1.36": False, "k8s-1.37": False}
+
+
+@pytest.mark.parametrize(
     ("profile", "quirks", "text"),
     [
         ("k8s-1.30", "", "no profile 'k8s-1.30': there are correct, k8s-1.36, k8s-1.37"),

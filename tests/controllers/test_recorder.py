@@ -1,4 +1,4 @@
-"""Events about pods."""
+"""Events about pods and PodGroups."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dray.controllers.recorder import Recorder
 from dray.errors import DeniedError
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import Place
+from tests.controllers.claims.groups import GROUP_UID, group
 from tests.controllers.objects import OTHER_UID, pod
 from tests.controllers.server import cluster
 
@@ -22,6 +23,19 @@ async def test_the_same_event_is_counted_whoever_tells_it(tmp_path: Path) -> Non
         assert sorted(one["count"] for one in api.every(EVENTS)) == [1, 2]
         assert api.refused == []
         assert {one["involvedObject"]["name"] for one in api.every(EVENTS)} == {"p" * 253}
+
+
+async def test_about_a_group(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (api, client):
+        await Recorder(client, "test", SystemClock()).tell(group(), "Warning", "Failed", "no such thing")
+        (told,) = api.every(EVENTS)
+    assert told["involvedObject"] == {
+        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "kind": "PodGroup",
+        "name": "g",
+        "namespace": "default",
+        "uid": GROUP_UID,
+    }
 
 
 async def test_a_refusal_is_only_logged(tmp_path: Path) -> None:

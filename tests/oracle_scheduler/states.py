@@ -191,7 +191,7 @@ class StateMaker:
         status: Json = {"allocation": allocation(dice, self.slices, self.node_names())}
         users = [pod["metadata"]] if dice.chance(0.3) else []
         if dice.chance(0.3):
-            count = 250 if dice.chance(0.2) else dice.number(1, 3)
+            count = 256 if dice.chance(0.2) else dice.number(1, 3)
             users += [{"name": f"user-{one}", "uid": f"user-{one}"} for one in range(count - len(users))]
         if users:
             status["reservedFor"] = [

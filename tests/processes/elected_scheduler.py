@@ -17,7 +17,7 @@ from dray.runtime.tasks import run_until_signalled
 
 if __name__ == "__main__":
     setup_logs()
-    lease = LeaderConfig("kube-system", "dray-scheduler", times=LeaseTimes(3.0, 2.0, 0.3))
+    lease = LeaderConfig("kube-system", "dray-scheduler", times=LeaseTimes(5.0, 3.5, 0.5))
     options = SchedulerOptions(Path(sys.argv[1]), lease=lease)
     try:
         run_until_signalled(lambda: run_scheduler(options))

@@ -7,12 +7,12 @@ import random
 from typing import Any
 
 from dray.api.core import Pod
-from dray.api.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.api.kinds import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource import ResourceClaim
+from dray.client import requests
 from dray.client.client import Client
-from dray.errors import ConflictError
-from tests.processes.workload import DRIVER, NS, insist
+from tests.processes.workload import DRIVER, NOW, NS, claim, insist, pod
 
 Json = dict[str, Any]
 
@@ -29,11 +29,11 @@ class Meddler:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self._rng.choice([self._relabel, self._relabel, self._rewrite, self._allocate])()
+            await self._rng.choice([self._relabel, self._relabel, self._rewrite, self._compete])()
             await asyncio.sleep(0.005)
 
     async def _relabel(self) -> None:
-        resource = self._rng.choice([PODS, RESOURCE_CLAIMS, NODES])
+        resource: Resource[Any] = self._rng.choice([PODS, RESOURCE_CLAIMS, NODES])
         found = await self._client.list(resource)
         if found.items:
             meta = self._rng.choice(found.items).metadata
@@ -53,48 +53,42 @@ class Meddler:
             document["metadata"].setdefault("annotations", {})["meddler"] = str(self._rng.random())
             await insist(lambda: self._client.update(RESOURCE_CLAIMS, document))
 
-    async def _allocate(self) -> None:
-        """As another scheduler would: a claim of a pod that waits gets some device of its class, taken or not."""
-        pods = {
-            one.metadata.uid: one
-            for one in (await self._client.list(PODS)).items
-            if not one.spec.node_name and one.metadata.deletion_timestamp is None
-        }
-        waiting = [
-            (one, pods[owner.uid])
-            for one in (await self._client.list(RESOURCE_CLAIMS)).items
-            for owner in one.metadata.owner_references
-            if owner.uid in pods and one.status.allocation is None and one.metadata.deletion_timestamp is None
-        ]
-        if waiting:
-            await self._take(*self._rng.choice(waiting))
-
-    async def _take(self, claim: ResourceClaim, pod: Pod) -> None:
-        name = claim.metadata.name
+    async def _compete(self) -> None:
+        """As another scheduler does: a claim of its own gets some device, taken or not, and its pod that node."""
+        name = f"m{self.taken + self.refused}"
         slices = (await self._client.list(RESOURCE_SLICES)).items
-        request = claim.spec.devices.requests[0].exactly
-        if request is None or request.device_class_name != "whole" or not slices:
+        made = await insist(lambda: self._client.create(RESOURCE_CLAIMS, claim(name, "whole", 1)))
+        if made is None or not slices:
             return
+        document = pod(name, [{"name": "own", "resourceClaimName": name}], {"cpu": "1m"})
+        document["spec"]["schedulerName"] = "another"
+        user = await insist(lambda: self._client.create(PODS, document))
+        assert user is not None
         node = self._rng.choice(slices).spec.pool.name
-        document = await insist(lambda: self._client.get_raw(RESOURCE_CLAIMS, name, namespace=NS))
-        if document is None or document.get("status", {}).get("allocation"):
-            return
-        document["metadata"]["finalizers"] = [CLAIM_FINALIZER]
-        stored = await insist(lambda: self._client.update(RESOURCE_CLAIMS, document))
-        if stored is None:
-            return
-        document["metadata"]["resourceVersion"] = stored.metadata.resource_version
-        document["status"] = _status(node, f"g{self._rng.randrange(6)}", pod)
-        try:
-            await self._client.update(RESOURCE_CLAIMS, document, subresource="status")
+        if await self._take(made, user, node):
             self.taken += 1
-        except ConflictError:
+            target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+            binding = requests.create_sub(PODS, name, "binding", target, namespace=NS)
+            await insist(lambda: self._client.raw(binding))
+        else:
             self.refused += 1
+            await insist(lambda: self._client.delete(PODS, name, namespace=NS, options=NOW))
+
+    async def _take(self, made: ResourceClaim, user: Pod, node: str) -> bool:
+        """Whether the server let it."""
+        name = made.metadata.name
+        change: Json = {"metadata": {"finalizers": [CLAIM_FINALIZER]}}
+        await insist(lambda: self._client.patch(RESOURCE_CLAIMS, name, change, namespace=NS))
+        status = {"status": _status(node, f"g{self._rng.randrange(6)}", user)}
+        patched = await insist(
+            lambda: self._client.patch(RESOURCE_CLAIMS, name, status, namespace=NS, subresource="status")
+        )
+        return patched is not None
 
 
-def _status(node: str, device: str, pod: Pod) -> Json:
+def _status(node: str, device: str, user: Pod) -> Json:
     result = {"request": "r", "driver": DRIVER, "pool": node, "device": device}
     here = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [here]}}
-    user = {"resource": "pods", "name": pod.metadata.name, "uid": pod.metadata.uid}
-    return {"allocation": allocation, "reservedFor": [user]}
+    reference = {"resource": "pods", "name": user.metadata.name, "uid": user.metadata.uid}
+    return {"allocation": allocation, "reservedFor": [reference]}

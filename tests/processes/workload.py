@@ -242,11 +242,12 @@ async def settle(client: Client, seconds: float) -> None:
     loop = asyncio.get_running_loop()
     end, calm, before = loop.time() + seconds, 0, ""
     found = ["not looked yet"]
-    while calm < 4:
+    while calm < 3:
         assert loop.time() < end, found or "in order, but it never comes to rest"
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.2)
         picture = await look(client)
         found = disorder(picture)
-        now = " ".join(one.metadata.resource_version for one in (*picture.pods, *picture.claims))
+        metas = [*(one.metadata for one in picture.pods), *(one.metadata for one in picture.claims)]
+        now = " ".join(meta.resource_version for meta in metas)
         calm = calm + 1 if not found and now == before else 0
         before = now

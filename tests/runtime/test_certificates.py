@@ -54,6 +54,14 @@ def test_a_restart_changes_nothing(tmp_path: Path) -> None:
     assert files(serving_certificate(tmp_path, NAMES[:1], NOW + timedelta(days=1))) == first
 
 
+def test_a_clock_that_ran_ahead_spoils_nothing(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    ca, _ = files(serving_certificate(tmp_path, NAMES, now + timedelta(days=400)))
+    serving = serving_certificate(tmp_path, NAMES, now)
+    assert files(serving)[0] == ca
+    talk(serving, NAMES[0])
+
+
 def test_the_authority_outlives_its_servers(tmp_path: Path) -> None:
     ca, certificate = files(serving_certificate(tmp_path, NAMES, NOW))
     later = NOW + SERVER_LIFETIME - RENEW_BEFORE

@@ -61,6 +61,12 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
         "--quirks", default="", metavar="LIST", help="single mistakes on top: Q7, Q8, Q13 on, -Q8 off"
     )
     group.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL",
+        help="DRAWorkloadResourceClaims=true: claims of PodGroups are made, kept and evicted from too (default false, as in 1.36)",
+    )
+    group.add_argument(
         "--concurrent-resourceclaim-syncs",
         type=int,
         default=10,
@@ -176,7 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
         controllers=names,
-        policies=policies(arguments.profile, arguments.quirks),
+        policies=policies(arguments.profile, arguments.quirks, arguments.feature_gates),
         workers=arguments.concurrent_resourceclaim_syncs,
         leader=leader if arguments.leader_elect else None,
         metrics=parse_address(arguments.metrics_address),

@@ -11,7 +11,7 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from dray.processes.scheduler import SchedulerOptions
 
-METRICS_ADDRESS = "127.0.0.1:9615"
+METRICS_ADDRESS = "127.0.0.1:9617"
 NAME = "dray"
 
 
@@ -60,6 +60,12 @@ def _add_decisions(group: argparse._ArgumentGroup) -> None:
         help="whose decisions about devices: correct, k8s-1.36 or k8s-1.37 (default correct)",
     )
     group.add_argument(
+        "--quirks",
+        default="",
+        metavar="LIST",
+        help="single mistakes on top of the profile: Q16, Q17 on, -Q16 off",
+    )
+    group.add_argument(
         "--feature-gates",
         default="",
         metavar="GATE=BOOL,…",
@@ -97,6 +103,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
     """InvalidError names the flag."""
+    from dataclasses import replace
+
     from dray.allocation.profiles import profile_named
     from dray.cli.agent import parse_address
     from dray.client.leader import LeaderConfig
@@ -115,6 +123,7 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
     if not (namespace and name):
         raise InvalidError("--leader-elect-lease must be NAMESPACE/NAME", field="--leader-elect-lease")
     settings = Settings.of_gates(profile_named(arguments.profile), arguments.feature_gates)
+    settings = replace(settings, quirks=settings.quirks.switched(arguments.quirks))
     score = Score(arguments.score)
     config = SchedulerConfig(
         name=arguments.scheduler_name,

@@ -23,7 +23,9 @@ NODE_LIFECYCLE: Final = (NODES, NODE_TAINTS)
 """Off unless asked for: a real cluster has them, and two judges of one node would not agree about its silence."""
 QUIRKS: Final = ("Q7", "Q8", "Q13")
 _SCHEDULERS: Final = ("Q16", "Q17")
-_PROFILES: Final = {"correct": (), "k8s-1.36": ("Q8", "Q13"), "k8s-1.37": ("Q8",)}
+WORKLOAD_CLAIMS: Final = "DRAWorkloadResourceClaims"
+_CORRECT: Final = "correct"
+_PROFILES: Final = {_CORRECT: (), "k8s-1.36": ("Q8", "Q13"), "k8s-1.37": ("Q8",)}
 
 
 def chosen(text: str, *, node_lifecycle: bool = False) -> tuple[str, ...]:
@@ -54,8 +56,8 @@ class Policies:
     eviction: EvictionPolicy
 
 
-def policies(profile: str, quirks: str) -> Policies:
-    """Those of a profile, with `--quirks` on top: `Q8` on, `-Q8` off."""
+def policies(profile: str, quirks: str, gates: str = "") -> Policies:
+    """Those of a profile, with `--quirks` on top: `Q8` on, `-Q8` off; and what `--feature-gates` switch on."""
     if profile not in _PROFILES:
         raise InvalidError(
             f"--profile: no profile {profile!r}: there are {', '.join(_PROFILES)}", field="--profile"
@@ -63,10 +65,29 @@ def policies(profile: str, quirks: str) -> Policies:
     words = [word.strip() for word in quirks.split(",") if word.strip()]
     _check(words)
     on = ({*_PROFILES[profile]} | {*words}) - {word.removeprefix("-") for word in words if word[0] == "-"}
+    has_groups = _has_workload_claims(gates)
     return Policies(
-        ClaimPolicy(new_statuses_only="Q13" in on),
-        EvictionPolicy(bare_rule_evicts_all="Q7" in on, bare_toleration_ignored="Q8" in on),
+        ClaimPolicy(
+            new_statuses_only="Q13" in on, free_unused=profile == _CORRECT, workload_claims=has_groups
+        ),
+        EvictionPolicy(
+            bare_rule_evicts_all="Q7" in on, bare_toleration_ignored="Q8" in on, workload_claims=has_groups
+        ),
     )
+
+
+def _has_workload_claims(gates: str) -> bool:
+    """The one gate that changes what the controllers do; the last word about it counts."""
+    is_on = False
+    for word in filter(None, (one.strip() for one in gates.split(","))):
+        name, _, value = word.partition("=")
+        if name != WORKLOAD_CLAIMS or value.lower() not in ("true", "false"):
+            raise InvalidError(
+                f"--feature-gates: {word!r} must be {WORKLOAD_CLAIMS}=true or {WORKLOAD_CLAIMS}=false",
+                field="--feature-gates",
+            )
+        is_on = value.lower() == "true"
+    return is_on
 
 
 def _check(words: Sequence[str]) -> None:

@@ -24,6 +24,8 @@ SERVER_LIFETIME = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
 # A client whose clock is a little behind must trust what was signed a moment ago.
 _BACKDATED = timedelta(hours=1)
+# Made while the clock ran ahead, an authority must be good when it is set right: nobody can be told of another one.
+_CA_BACKDATED = timedelta(days=3650)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def _new_authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePri
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"dray-ca-{now:%Y%m%d%H%M%S}")
     usage = x509.KeyUsage(True, False, False, False, False, True, True, False, False)
-    builder = _builder(name, name, key.public_key(), now, CA_LIFETIME)
+    builder = _builder(name, name, key.public_key(), (now - _CA_BACKDATED, now + CA_LIFETIME))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     return builder.add_extension(usage, critical=True).sign(key, hashes.SHA256()), key
 
@@ -81,9 +83,10 @@ def _new_server(
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
     certificate, signer = authority
-    builder = _builder(
-        _name("dray-server"), certificate.subject, key.public_key(), now, SERVER_LIFETIME
-    ).add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    span = now - _BACKDATED, now + SERVER_LIFETIME
+    builder = _builder(_name("dray-server"), certificate.subject, key.public_key(), span).add_extension(
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
+    )
     alternatives = x509.SubjectAlternativeName([_general_name(one) for one in sorted(set(names))])
     return builder.add_extension(alternatives, critical=False).sign(signer, hashes.SHA256()), key
 
@@ -130,8 +133,7 @@ def _builder(
     subject: x509.Name,
     issuer: x509.Name,
     key: ec.EllipticCurvePublicKey,
-    now: datetime,
-    lifetime: timedelta,
+    span: tuple[datetime, datetime],
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -139,8 +141,8 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + lifetime)
+        .not_valid_before(span[0])
+        .not_valid_after(span[1])
     )
 
 

@@ -11,7 +11,18 @@ from tests.apiserver.bad_input.wire import Connection, Request
 Document = dict[str, Any]
 _REF: Final = "#/components/schemas/"
 _DEPTH: Final = 9
-_WORDS: Final = ("a", "one", "v1", "1", "True", "In", "Exists", "example.com/a", "2030-01-01T00:00:00Z", "ZA==")
+_WORDS: Final = (
+    "a",
+    "one",
+    "v1",
+    "1",
+    "True",
+    "In",
+    "Exists",
+    "example.com/a",
+    "2030-01-01T00:00:00Z",
+    "ZA==",
+)
 
 
 @dataclass(frozen=True)

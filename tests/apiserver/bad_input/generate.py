@@ -25,27 +25,71 @@ _ACCEPTS: Final = (
     "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/vnd.kubernetes.protobuf", "a", "",
     "application/json;as=Table;v=v9;g=meta.k8s.io", "application/json;q=x", ";;,,=",
 )  # fmt: skip
-_TEXTS: Final = ("", "a", "é", "\x00", "\ud800", "a" * 3000, "9" * 5000, "-1", "1e3", "true", "\u202e", "%", "a,b", "null", "{}")
+_TEXTS: Final = (
+    "",
+    "a",
+    "é",
+    "\x00",
+    "\ud800",
+    "a" * 3000,
+    "9" * 5000,
+    "-1",
+    "1e3",
+    "true",
+    "\u202e",
+    "%",
+    "a,b",
+    "null",
+    "{}",
+)
 _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "allowWatchBookmarks": ("true", "1"),
     "continue": (
-        "x", "AAAA", base64.urlsafe_b64encode(b'{"revision":1,"after":""}').decode(),
+        "x",
+        "AAAA",
+        base64.urlsafe_b64encode(b'{"revision":1,"after":""}').decode(),
         base64.urlsafe_b64encode(b'{"revision":99999999999999999999,"after":"x"}').decode(),
         base64.urlsafe_b64encode(b'{"revision":-5,"after":"\\u0000"}').decode(),
-        base64.urlsafe_b64encode(b"[" * 1500).decode(), "eyJyZXZpc2lvbiI6MX0", "é",
+        base64.urlsafe_b64encode(b"[" * 1500).decode(),
+        "eyJyZXZpc2lvbiI6MX0",
+        "é",
     ),
     "dryRun": ("All", "all", "None"),
     "fieldManager": ("m", "a" * 128, "a" * 129, "\n"),
     "fieldSelector": (
-        "metadata.name=one", "metadata.name!=one", "spec.nodeName=", "a=b", "metadata.name", "=", "metadata.name==one,metadata.namespace=default",
-        "metadata.name=a\\", "metadata.name=" + "a" * 2000, "metadata.name=one," * 200, "spec.nodeName=\\x",
+        "metadata.name=one",
+        "metadata.name!=one",
+        "spec.nodeName=",
+        "a=b",
+        "metadata.name",
+        "=",
+        "metadata.name==one,metadata.namespace=default",
+        "metadata.name=a\\",
+        "metadata.name=" + "a" * 2000,
+        "metadata.name=one," * 200,
+        "spec.nodeName=\\x",
     ),
     "fieldValidation": ("Strict", "Warn", "Ignore", "strict"),
     "force": ("true", "false", "x"),
     "gracePeriodSeconds": ("0", "1", "30", "99999999999999999999", "9223372036854775807", "-1"),
     "labelSelector": (
-        "a=b", "a in (b,c)", "a notin (b)", "!a", "a", "a in (", "a=b,", "a in ()", "a>1", "a<x", "((((", "a" * 300, "a=b," * 300 + "c",
-        "a in (" + "b," * 900 + "c)", "é=ü", "a==b==c", "a gt 1",
+        "a=b",
+        "a in (b,c)",
+        "a notin (b)",
+        "!a",
+        "a",
+        "a in (",
+        "a=b,",
+        "a in ()",
+        "a>1",
+        "a<x",
+        "((((",
+        "a" * 300,
+        "a=b," * 300 + "c",
+        "a in (" + "b," * 900 + "c)",
+        "é=ü",
+        "a==b==c",
+        "a gt 1",
     ),
     "limit": ("1", "2", "0", "9223372036854775807", "9223372036854775808"),
     "orphanDependents": ("true", "false", "x"),
@@ -57,7 +101,23 @@ _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "timeoutSeconds": ("0", "1", "86400", "99999999999", "-1", "1.5"),
     "watch": ("true", "1", "false", "x"),
 }
-_PATH_NAMES: Final = ("default", "kube-system", "gone", "a" * 300, "..", ".", "a%2fb", "%00", "%ff", "%e9", "é", "One", "*", "a:b", "%25")
+_PATH_NAMES: Final = (
+    "default",
+    "kube-system",
+    "gone",
+    "a" * 300,
+    "..",
+    ".",
+    "a%2fb",
+    "%00",
+    "%ff",
+    "%e9",
+    "é",
+    "One",
+    "*",
+    "a:b",
+    "%25",
+)
 
 
 class Generator:
@@ -77,7 +137,9 @@ class Generator:
     def _one(self) -> Request:
         chance = self._chance
         operation = chance.choice(self._operations[chance.random() < 0.6])
-        if operation.method == "DELETE" and chance.random() < (0.95 if "{name}" not in operation.path else 0.6):
+        if operation.method == "DELETE" and chance.random() < (
+            0.95 if "{name}" not in operation.path else 0.6
+        ):
             operation = chance.choice(self._operations[1])  # else there is soon nothing left
         name = chance.choice(NAMES)
         query = self._query(operation)
@@ -104,7 +166,9 @@ class Generator:
                 continue
             if chance.random() < 0.12 or (name == "fieldManager" and chance.random() < 0.4):
                 value = chance.choice(_VALUES.get(name, _TEXTS) if chance.random() < 0.85 else _TEXTS)
-                found += [f"{name}={quote(value, safe='', errors='surrogatepass')}"] * chance.choice((1, 1, 1, 1, 2))
+                found += [f"{name}={quote(value, safe='', errors='surrogatepass')}"] * chance.choice(
+                    (1, 1, 1, 1, 2)
+                )
         if chance.random() < 0.02:
             found.append(chance.choice(("&&", "=", "%", "%zz=%zz", "a;b", "watch", "a[]=1", "\xe9=1", "?")))
         return found
@@ -152,12 +216,20 @@ class Generator:
     def _protobuf(self, operation: Operation) -> bytes:
         chance = self._chance
         inside = b"".join(
-            written.field(chance.randrange(1, 20), chance.choice((chance.randrange(2**40), chance.randbytes(5), "é")))
+            written.field(
+                chance.randrange(1, 20), chance.choice((chance.randrange(2**40), chance.randbytes(5), "é"))
+            )
             for _ in range(chance.randrange(6))
         )
         inside = written.field(1, written.field(1, "one") + inside) + inside
-        data = written.body(operation.api_version, operation.kind, inside if chance.random() < 0.8 else b"\x0a" * 3000)
-        return data if chance.random() < 0.6 else data[: chance.randrange(len(data))] + chance.randbytes(chance.randrange(9))
+        data = written.body(
+            operation.api_version, operation.kind, inside if chance.random() < 0.8 else b"\x0a" * 3000
+        )
+        return (
+            data
+            if chance.random() < 0.6
+            else data[: chance.randrange(len(data))] + chance.randbytes(chance.randrange(9))
+        )
 
     def _unlisted(self) -> Request:
         """What OpenAPI does not list: reviews and the tokens of accounts."""
@@ -169,7 +241,9 @@ class Generator:
         wrong = spoiled(right, chance, chance.choice((0, 1, 1, 2)))
         if isinstance(wrong, dict) and chance.random() < 0.1:
             wrong = wrong | {"spec": chance.choice(ODD)}
-        return Request("POST", path, encoded(wrong, chance, raw=0.05), (("Content-Type", "application/json"),))
+        return Request(
+            "POST", path, encoded(wrong, chance, raw=0.05), (("Content-Type", "application/json"),)
+        )
 
 
 def _dict(value: Any) -> dict[str, Any]:

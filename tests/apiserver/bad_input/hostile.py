@@ -21,6 +21,8 @@ DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JSON: Final = (("Content-Type", "application/json"),)
 _MANY: Final = 100_000
 _LIMIT: Final = 3 * 2**20
+SCHEMAS: Final = 21
+"""How many definitions there are with a schema of their own; the groups are h0.com, h1.com and so on."""
 
 Document = dict[str, Any]
 
@@ -28,7 +30,8 @@ Document = dict[str, Any]
 def hostile() -> Iterator[Request]:
     """All of them."""
     yield from (
-        Request("PATCH", f"{MAPS}/one?fieldManager=m", body, (("Content-Type", kind),)) for kind, body in bombs()
+        Request("PATCH", f"{MAPS}/one?fieldManager=m", body, (("Content-Type", kind),))
+        for kind, body in bombs()
     )
     yield from (Request("POST", MAPS, text, (("Content-Type", "application/yaml"),)) for text in YAML)
     yield from _large()
@@ -36,6 +39,17 @@ def hostile() -> Iterator[Request]:
     yield from _lists()
     yield from _protobuf()
     yield from (Request("POST", DEFINITIONS, dumped(one), JSON) for one in _definitions())
+    for number in range(SCHEMAS):
+        body = dumped({"metadata": {"name": "hostile"}, "a": [{}] * 20_000, "spec": 1})
+        path = f"/apis/h{number}.com/v1/namespaces/default/widgets"
+        yield Request(
+            "POST",
+            path,
+            body.replace(b"1}", f'1,"apiVersion":"h{number}.com/v1","kind":"Widget"}}'.encode()),
+            JSON,
+        )
+    odd = {"apiVersion": "columns.com/v1", "kind": "Widget", "metadata": {"name": "one"}, "a": [[1]]}
+    yield Request("POST", "/apis/columns.com/v1/namespaces/default/widgets", dumped(odd), JSON)
     yield from _queries()
 
 
@@ -51,16 +65,25 @@ def _large() -> Iterator[Request]:
     yield Request("POST", MAPS, dumped(_map(data={f"k{number}": "" for number in range(_MANY)})), JSON)
     yield Request("POST", MAPS, dumped(_map(metadata={"name": "a" * 2**20})), JSON)
     yield Request("POST", MAPS, dumped(_map(unknown={f"k{number}": number for number in range(_MANY)})), JSON)
-    yield Request("POST", f"{MAPS}?fieldValidation=Strict", dumped({f"k{n}\n": n for n in range(_MANY)} | _map()), JSON)
-    yield Request("POST", MAPS, b'{"metadata":{"name":"a"},"data":{' + b'"a":"b",' * _MANY + b'"a":"b"}}', JSON)
+    yield Request(
+        "POST", f"{MAPS}?fieldValidation=Strict", dumped({f"k{n}\n": n for n in range(_MANY)} | _map()), JSON
+    )
+    yield Request(
+        "POST", MAPS, b'{"metadata":{"name":"a"},"data":{' + b'"a":"b",' * _MANY + b'"a":"b"}}', JSON
+    )
     yield Request("POST", MAPS, b'{"a":' + b"1" * 2**20 + b"}", JSON)
     yield Request("POST", MAPS, b'{"a":0.' + b"1" * 2**20 + b"}", JSON)
     for key in ("labels", "annotations"):
-        yield Request("POST", MAPS, dumped(_map(metadata={"name": "a", key: {f"k{n}": "" for n in range(_MANY)}})), JSON)
+        yield Request(
+            "POST", MAPS, dumped(_map(metadata={"name": "a", key: {f"k{n}": "" for n in range(_MANY)}})), JSON
+        )
     for key, item in (
         ("finalizers", "a/b"),
         ("ownerReferences", {"apiVersion": "v1", "kind": "A", "name": "a", "uid": "u"}),
-        ("managedFields", {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:a": {}}}),
+        (
+            "managedFields",
+            {"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:a": {}}},
+        ),
     ):
         many = [item] * (_MANY if isinstance(item, str) else 20_000)
         yield Request("POST", MAPS, dumped(_map(metadata={"name": "a", key: many})), JSON)
@@ -86,11 +109,16 @@ def _lists() -> Iterator[Request]:
         for name, value in sorted(spec.items()):
             inner = value if isinstance(value, list) else None
             if isinstance(value, dict) and plural == "resourceclaims":
-                yield Request("POST", path, dumped(_wide(spec | {name: {"requests": value["requests"] * 10_000}})), JSON)
+                yield Request(
+                    "POST", path, dumped(_wide(spec | {name: {"requests": value["requests"] * 10_000}})), JSON
+                )
             if inner:
                 count = min(_MANY, 2_500_000 // len(dumped(inner)))
                 yield Request("POST", path, dumped(_wide(spec | {name: inner * count})), JSON)
-    devices = [{"name": f"d{number}", "attributes": {f"a{n}": {"int": n} for n in range(32)}} for number in range(2000)]
+    devices = [
+        {"name": f"d{number}", "attributes": {f"a{n}": {"int": n} for n in range(32)}}
+        for number in range(2000)
+    ]
     yield Request("POST", SLICES, dumped(_wide(SEEDS["resourceslices"]["spec"] | {"devices": devices})), JSON)
 
 
@@ -117,8 +145,11 @@ def _definitions() -> Iterator[Document]:
     nested: Any = {"type": "object"}
     for _ in range(90):
         nested = {"type": "object", "properties": {"a": nested}}
-    grown = {"type": "object", "properties": {"a": {"type": "object", "default": {f"k{n}": n for n in range(20_000)}}}}
-    for schema in (
+    grown = {
+        "type": "object",
+        "properties": {"a": {"type": "object", "default": {f"k{n}": n for n in range(20_000)}}},
+    }
+    schemas: tuple[Any, ...] = (
         {"$ref": "#"}, {"type": "object", "properties": {"a": {"$ref": "#/definitions/a"}}}, {"type": ["object"]}, {"type": {}},
         {"type": "object", "required": 5}, {"type": "object", "required": [{}]}, {"type": "object", "properties": []},
         {"type": "object", "properties": {"spec": {"enum": 3}}}, {"type": "object", "properties": {"spec": {"type": "array", "items": [1]}}},
@@ -126,14 +157,34 @@ def _definitions() -> Iterator[Document]:
         {"type": "object", "properties": {"metadata": {"type": "string"}}}, {"type": "object", "additionalProperties": 7}, nested, [], "x", None, 1,
         {"type": "object", "properties": {f"k{number}": {"type": "string", "default": "x"} for number in range(20_000)}},
         {"type": "object", "properties": {"a": {"type": "array", "items": grown}}}, {"type": "object", "x-kubernetes-int-or-string": True},
-    ):  # fmt: skip
+    )  # fmt: skip
+    assert len(schemas) == SCHEMAS
+    for number, schema in enumerate(schemas):
+        group = f"h{number}.com"
         versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}]
-        yield definition(versions=versions, group="hostile.com") | {"metadata": {"name": "widgets.hostile.com"}}
-    for names in ({}, {"plural": "../x", "kind": "X"}, {"plural": "x" * 300, "kind": "X"}, {"plural": "pods", "kind": "Pod"}, {"plural": "status", "kind": "é"}):
+        yield definition(versions=versions, group=group) | {"metadata": {"name": f"widgets.{group}"}}
+    for names in (
+        {},
+        {"plural": "../x", "kind": "X"},
+        {"plural": "x" * 300, "kind": "X"},
+        {"plural": "pods", "kind": "Pod"},
+        {"plural": "status", "kind": "é"},
+    ):
         group = "hostile.com" if names.get("plural") != "pods" else ""
         yield definition(names=names, group=group) | {"metadata": {"name": f"{names.get('plural')}.{group}"}}
-    columns = [{"name": "a", "type": "string", "jsonPath": path} for path in (".a[" * 1000, "[" + "9" * 5000 + "]", ".a" * 3000, "", "\u0000", "[?(@.a=='")]
-    versions = [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}, "additionalPrinterColumns": columns}]
+    columns = [
+        {"name": "a", "type": "string", "jsonPath": path}
+        for path in (".a[" * 1000, "[" + "9" * 5000 + "]", ".a" * 3000, "", "\u0000", "[?(@.a=='")
+    ]
+    versions = [
+        {
+            "name": "v1",
+            "served": True,
+            "storage": True,
+            "schema": {"openAPIV3Schema": {"type": "object"}},
+            "additionalPrinterColumns": columns,
+        }
+    ]
     yield definition(versions=versions, group="columns.com") | {"metadata": {"name": "widgets.columns.com"}}
 
 

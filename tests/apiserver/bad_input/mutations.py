@@ -39,7 +39,15 @@ _METADATA: Final[dict[str, tuple[Any, ...]]] = {
         [{"apiVersion": "v1", "kind": "Namespace", "name": "default", "uid": "x", "controller": True}] * 2,
     ),
     "managedFields": (
-        [{"manager": "m", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": 1}}],
+        [
+            {
+                "manager": "m",
+                "operation": "Apply",
+                "apiVersion": "v1",
+                "fieldsType": "FieldsV1",
+                "fieldsV1": {"f:a": 1},
+            }
+        ],
         [{"manager": "m", "operation": "Update", "fieldsV1": {"k:{": {}, "v:1": {}, "i:x": {}, ".": {}}}],
         [{}],
     ),
@@ -90,9 +98,13 @@ def _spoil(root: Any, holder: Any, key: Any, chance: random.Random) -> None:
     elif how == 6 and isinstance(holder[key], list):
         holder[key] = copy.deepcopy(holder[key] * chance.choice((2, 3, 40)))
     elif how == 7 and isinstance(holder[key], dict):
-        holder[key] |= {f"k{number}": copy.deepcopy(chance.choice(ODD)) for number in range(chance.choice((1, 3, 40)))}
+        holder[key] |= {
+            f"k{number}": copy.deepcopy(chance.choice(ODD)) for number in range(chance.choice((1, 3, 40)))
+        }
     elif how == 8:
-        holder[key] = [copy.deepcopy(holder[key])] if chance.random() < 0.5 else {"a": copy.deepcopy(holder[key])}
+        holder[key] = (
+            [copy.deepcopy(holder[key])] if chance.random() < 0.5 else {"a": copy.deepcopy(holder[key])}
+        )
     elif isinstance(root, dict) and isinstance(root.get("metadata"), dict):
         name = chance.choice(sorted(_METADATA))
         root["metadata"][name] = copy.deepcopy(chance.choice(_METADATA[name]))
@@ -128,5 +140,10 @@ def _torn(data: bytes, chance: random.Random) -> bytes:
         return data
     at = chance.randrange(len(data))
     return chance.choice(
-        (data[:at], data[at:], data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :], data[:at] + data[: at + 1])
+        (
+            data[:at],
+            data[at:],
+            data[:at] + bytes([chance.randrange(256)]) + data[at + 1 :],
+            data[:at] + data[: at + 1],
+        )
     )

@@ -16,14 +16,35 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 
 _OPS: Final = ("add", "remove", "replace", "move", "copy", "test", "bomb", "", None, 1)
-_ENDS: Final = ("", "/-", "/0", "/-1", "/99999999999999999999", "/~", "/~2", "/", "//", "/\u0000", "/a~1b", "/01", "/+0")
-_DIRECTIVES: Final = ("$patch", "$retainKeys", "$setElementOrder/{}", "$deleteFromPrimitiveList/{}", "$setElementOrder", "$x")
+_ENDS: Final = (
+    "",
+    "/-",
+    "/0",
+    "/-1",
+    "/99999999999999999999",
+    "/~",
+    "/~2",
+    "/",
+    "//",
+    "/\u0000",
+    "/a~1b",
+    "/01",
+    "/+0",
+)
+_DIRECTIVES: Final = (
+    "$patch",
+    "$retainKeys",
+    "$setElementOrder/{}",
+    "$deleteFromPrimitiveList/{}",
+    "$setElementOrder",
+    "$x",
+)
 _TOLD: Final[tuple[Any, ...]] = (
     "delete", "replace", "merge", "", 1, None, {}, [], ["a"], [{"name": "a"}], [{"name": {}}], [[]], [None], ["a", 1],
 )  # fmt: skip
 YAML: Final = (
-    b"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
-    b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",
+    (b"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
+    b"d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"),
     b"a: &a\n  b: *a\n", b"&a [*a]", b"!!python/object/apply:os.system [exit]", b"a: !!binary '####'", b"a: !!timestamp x",
     b"? [a, b]\n: c", b"{a: 1, a: 2}", b"<<: {a: 1}", b"a: b: c", b"\t- a", b"--- a\n--- b\n", b"%YAML 9.9\n--- a", b"a: 'b",
     b"- " * 2000 + b"a", b"{" * 3000, b"a: " + b"[" * 3000, b"!", b"&", b"*x", b"a: |\n" + b" " * 5000 + b"x", b"", b"...", b"# x",
@@ -111,7 +132,10 @@ def _doubling(chance: random.Random) -> list[Document]:
     start = {"op": "add", "path": "/metadata/annotations", "value": {"a": "x" * 1000}}
     if chance.random() < 0.5:
         return [start, *({"op": "copy", "from": "/metadata", "path": f"/metadata/k{n}"} for n in range(40))]
-    return [start, *({"op": "copy", "from": "/metadata", "path": "/metadata/annotations/b"} for _ in range(3000))]
+    return [
+        start,
+        *({"op": "copy", "from": "/metadata", "path": "/metadata/annotations/b"} for _ in range(3000)),
+    ]
 
 
 def bombs() -> list[tuple[str, bytes]]:
@@ -123,9 +147,14 @@ def bombs() -> list[tuple[str, bytes]]:
     moves = [{"op": "move", "from": "/data", "path": "/data/a"}] * 9000
     nested = [{"op": "add", "path": "/data" + "/a" * number, "value": {}} for number in range(1, 2000)]
     wide = {"data": {f"k{number}": "v" for number in range(100_000)}}
-    order = {"$setElementOrder/finalizers": [f"a/{number}" for number in range(30_000)], "finalizers": ["a/1"]}
+    order = {
+        "$setElementOrder/finalizers": [f"a/{number}" for number in range(30_000)],
+        "finalizers": ["a/1"],
+    }
     grown = [{"op": "add", "path": "/metadata/finalizers", "value": []}]
-    grown += [{"op": "add", "path": "/metadata/finalizers/0", "value": f"a/{number}"} for number in range(9000)]
+    grown += [
+        {"op": "add", "path": "/metadata/finalizers/0", "value": f"a/{number}"} for number in range(9000)
+    ]
     return [
         (JSON_PATCH, dumped(many)),
         (JSON_PATCH, dumped(moves)),

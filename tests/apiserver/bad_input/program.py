@@ -97,7 +97,9 @@ async def collections(asking: Connection) -> list[str]:
         roots += [f"/apis/{version['groupVersion']}" for version in group["versions"]]
     for root in roots:
         told = (await asking.ask(Request("GET", root))).document["resources"]
-        paths += [f"{root}/{one['name']}" for one in told if "/" not in one["name"] and "list" in one["verbs"]]
+        paths += [
+            f"{root}/{one['name']}" for one in told if "/" not in one["name"] and "list" in one["verbs"]
+        ]
     return paths
 
 

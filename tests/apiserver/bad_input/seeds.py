@@ -10,7 +10,7 @@ from tests.apiserver.writing.small_store import claim, pod, result
 Document = dict[str, Any]
 NAMES: Final = ("one", "two", "three")
 
-_TEMPLATE: Final = {
+_TEMPLATE: Final[Document] = {
     "metadata": {"labels": {"app": "a"}},
     "spec": {"containers": [{"name": "c", "image": "busybox:1"}]},
 }
@@ -50,7 +50,10 @@ SEEDS: Final[dict[str, Document]] = {
     "deployments": _WORKLOAD,
     "deviceclasses": {"spec": {"selectors": [{"cel": {"expression": _CEL}}]}},
     "devicetaintrules": {
-        "spec": {"taint": {"key": "a/b", "effect": "NoExecute"}, "deviceSelector": {"driver": "gpu.example.com"}}
+        "spec": {
+            "taint": {"key": "a/b", "effect": "NoExecute"},
+            "deviceSelector": {"driver": "gpu.example.com"},
+        }
     },
     "events": {
         "involvedObject": {"kind": "Pod", "name": "one", "namespace": "default"},
@@ -62,9 +65,14 @@ SEEDS: Final[dict[str, Document]] = {
         "lastTimestamp": "2035-01-01T00:00:00Z",
     },
     "jobs": {"spec": {"template": _TEMPLATE | {"spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}}}},
-    "leases": {"spec": {"holderIdentity": "a", "leaseDurationSeconds": 1, "renewTime": "2030-01-01T00:00:00.000000Z"}},
+    "leases": {
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 1, "renewTime": "2030-01-01T00:00:00.000000Z"}
+    },
     "namespaces": {},
-    "nodes": {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}, "status": {"capacity": {"cpu": "4"}}},
+    "nodes": {
+        "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "4"}},
+    },
     "poddisruptionbudgets": {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}},
     "pods": {key: value for key, value in _POD.items() if key != "metadata"},
     "priorityclasses": {"value": 5},
@@ -98,15 +106,29 @@ STATUSES: Final[dict[str, Document]] = {
 }
 
 REVIEWS: Final[tuple[tuple[str, Document], ...]] = (
-    ("authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}),
+    (
+        "authorization.k8s.io/v1/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}},
+    ),
     (
         "authorization.k8s.io/v1/subjectaccessreviews",
-        {"spec": {"user": "system:node:one", "groups": ["system:nodes"], "resourceAttributes": {"verb": "get", "resource": "pods"}}},
+        {
+            "spec": {
+                "user": "system:node:one",
+                "groups": ["system:nodes"],
+                "resourceAttributes": {"verb": "get", "resource": "pods"},
+            }
+        },
     ),
     ("authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}),
     (
         "authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews",
-        {"spec": {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}},
+        {
+            "spec": {
+                "user": "a",
+                "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"},
+            }
+        },
     ),
     ("authentication.k8s.io/v1/selfsubjectreviews", {}),
     ("authentication.k8s.io/v1/tokenreviews", {"spec": {"token": "x.y.z", "audiences": ["a"]}}),
@@ -114,7 +136,13 @@ REVIEWS: Final[tuple[tuple[str, Document], ...]] = (
 """Posted below `/apis`; they are in no OpenAPI document."""
 TOKEN_REQUEST: Final = (
     "/api/v1/namespaces/default/serviceaccounts/one/token",
-    {"spec": {"audiences": ["a"], "expirationSeconds": 3600, "boundObjectRef": {"kind": "Pod", "name": "one"}}},
+    {
+        "spec": {
+            "audiences": ["a"],
+            "expirationSeconds": 3600,
+            "boundObjectRef": {"kind": "Pod", "name": "one"},
+        }
+    },
 )
 
 
@@ -125,7 +153,11 @@ def binding(api_version: str) -> Document:
 
 def body_of(plural: str, door: str, api_version: str, kind: str, name: str) -> Document:
     """A right body for a write of this object, as far as is known; `name` is empty where the server may choose."""
-    head: Document = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name} if name else {"generateName": "g-"}}
+    head: Document = {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": name} if name else {"generateName": "g-"},
+    }
     if door == "binding":
         return head | binding(api_version)
     if door == "scale":

@@ -12,7 +12,7 @@ _PATHS: Final = (
     "/..", "/../", "/api/../api/v1/nodes", "/api/v1/namespaces/..", "/api/v1/namespaces/../../../etc/passwd", "/api/v1/./nodes",
     "/api/v1/namespaces/%2e%2e/pods", "/api/v1/namespaces/%2E%2E%2F/pods", "/api/v1/namespaces/default%2fpods", "/api/v1%2fnodes",
     "/api/v1/namespaces/default%2f..%2fkube-system/pods", "//", "//api/v1/nodes", "/api//v1/nodes", "/api/v1//nodes", "/api/v1/nodes//",
-    "/api/v1/nodes/%00", "/api/v1/nodes/a%00b", "/api/v1/nodes/%0a", "/api/v1/nodes/%0d%0aX:%20y", "/api/v1/nodes/%ff", "/api/v1/nodes/%c0%ae",
+    "/api/v1/nodes/%00", "/api/v1/nodes/a%00b", "/api/v1/nodes/%ff", "/api/v1/nodes/%c0%ae",
     "/api/v1/nodes/%252e%252e", "/api/v1/nodes/%25", "/api/v1/nodes/%", "/api/v1/nodes/%zz", "/api/v1/nodes/%u0041", "/api/v1/nodes/a;b=c",
     "/api/v1/nodes/" + "a" * 7000, "/" + "a/" * 3000, "/" + "%2e" * 2000, "/api/v1/namespaces/" + "a" * 5000 + "/pods", "/apis/" + "." * 5000,
     "/api/v1/namespaces/default/pods/one/exec", "/api/v1/namespaces/default/pods/one/log", "/api/v1/namespaces/default/pods/one/status/x",
@@ -45,9 +45,18 @@ def methods() -> list[Request]:
     """Odd methods, upgrades and headers on a path that is fine."""
     odd = ("TRACE", "OPTIONS", "HEAD", "PROPFIND", "LIST", "WATCH", "get", "MKCOL", "X" * 30)
     upgrades = (
-        (("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Key", "x"), ("Sec-WebSocket-Version", "13")),
+        (
+            ("Upgrade", "websocket"),
+            ("Connection", "Upgrade"),
+            ("Sec-WebSocket-Key", "x"),
+            ("Sec-WebSocket-Version", "13"),
+        ),
         (("Upgrade", "SPDY/3.1"), ("Connection", "Upgrade")),
-        (("Upgrade", "h2c"), ("Connection", "Upgrade, HTTP2-Settings"), ("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA")),
+        (
+            ("Upgrade", "h2c"),
+            ("Connection", "Upgrade, HTTP2-Settings"),
+            ("HTTP2-Settings", "AAMAAABkAARAAAAAAAIAAAAA"),
+        ),
         (("Accept-Encoding", "gzip;q=x, zstd, *"),),
         (("Range", "bytes=0-1,5-"),),
         (("If-None-Match", "*"), ("If-Match", '"x"')),
@@ -56,7 +65,6 @@ def methods() -> list[Request]:
         (("Impersonate-User", ""), ("Impersonate-Extra-x", "y")),
         (("Impersonate-Group", "system:masters"),),
         (("Impersonate-User", "system:node:" + "x" * 3000),),
-        (("Content-Encoding", "gzip"),),
         (("User-Agent", "\x80\xff" * 100),),
         (("X-HTTP-Method-Override", "DELETE"),),
     )
@@ -64,8 +72,6 @@ def methods() -> list[Request]:
         *(Request(method, f"{MAPS}/one") for method in odd),
         *(Request("GET", f"{MAPS}/one", None, headers) for headers in upgrades),
         *(Request("POST", f"{MAPS}/one", _BODY, headers) for headers in upgrades),
-        *(Request("PUT", f"{MAPS}/one", _BODY, (("Content-Encoding", kind), ("Content-Type", "application/json")))
-          for kind in ("gzip", "deflate", "br", "zstd", "x", "gzip, gzip")),
     ]  # fmt: skip
 
 
@@ -117,4 +123,6 @@ def endless(target: Target, size: int) -> bytes:
     """A body over the limit that does not say how long it is."""
     head = f"POST {MAPS} HTTP/1.1\r\nHost: {target.host}\r\nAuthorization: Bearer {target.token}\r\n"
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-    return head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * (size // 0x10000 + 1) + b"0\r\n\r\n"
+    return (
+        head.encode() + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * (size // 0x10000 + 1) + b"0\r\n\r\n"
+    )

@@ -138,7 +138,9 @@ async def read_answer(
         code = int(first.split(" ")[1])
         if code == 100:
             return await read_answer(reader, is_stream=is_stream, has_body=has_body)
-        headers = {name.strip().lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)}
+        headers = {
+            name.strip().lower(): value.strip() for name, _, value in (one.partition(":") for one in lines)
+        }
         body = await _body(reader, headers, is_stream=is_stream and code == 200) if has_body else b""
     except (asyncio.IncompleteReadError, ConnectionError):
         return Answer(0)

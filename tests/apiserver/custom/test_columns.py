@@ -31,6 +31,8 @@ DOCUMENT: dict[str, Any] = {
         (".spec.nothing.at.all", None),
         (".spec.on.below", None),
         ("nonsense", None),
+        (".spec.list[" + "9" * 5000 + "]", None),
+        (".spec.list[" * 1000, None),
         (".spec[?(@.a>1)]", None),
     ],
 )

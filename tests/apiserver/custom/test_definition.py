@@ -91,7 +91,9 @@ def test_what_cannot_be_read() -> None:
         complete(definition(versions=7), NOW)
 
 
-@pytest.mark.parametrize("status", [[], 7, {"storedVersions": 7}, {"conditions": [7]}, {"storedVersions": [{}]}])
+@pytest.mark.parametrize(
+    "status", [[], 7, {"storedVersions": 7}, {"conditions": [7]}, {"storedVersions": [{}]}]
+)
 def test_a_status_that_is_none(status: Any) -> None:
     for act in (lambda document: complete(document, NOW), lambda document: check(document, NONE)):
         with pytest.raises(InvalidError, match="status"):
@@ -100,7 +102,10 @@ def test_a_status_that_is_none(status: Any) -> None:
 
 def test_a_schema_that_is_none_is_told_by_its_place() -> None:
     document = definition()
-    document["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = {"type": "object", "properties": {"a": {"type": "x"}}}
+    document["spec"]["versions"][1]["schema"]["openAPIV3Schema"] = {
+        "type": "object",
+        "properties": {"a": {"type": "x"}},
+    }
     assert [one.field for one in check(document, NONE)] == [
         "spec.versions[1].schema.openAPIV3Schema.properties[a].type"
     ]

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dray.apiserver.custom.schema import faults_of, fill_defaults
+from dray.errors import InvalidError
 from tests.apiserver.custom.definitions import SCHEMA
 
 NESTED: dict[str, Any] = {
@@ -89,3 +90,15 @@ def test_single_rules(schema: dict[str, Any], value: Any, is_fine: bool) -> None
 def test_there_is_an_end_to_faults() -> None:
     schema = {"properties": {"list": {"items": {"type": "string"}}}}
     assert len(faults_of(schema, {"list": [1] * 1000})) == 20
+
+
+def test_defaults_have_an_end() -> None:
+    """A small object of many items, each of which lacks the same large default, would fill the memory."""
+    large = {"type": "object", "default": {f"k{number}": number for number in range(1000)}}
+    items = {"type": "array", "items": {"type": "object", "properties": {"a": large}}}
+    schema = {"type": "object", "properties": {"spec": items}}
+    few = {"spec": [{} for _ in range(90)]}
+    fill_defaults(schema, few)
+    assert few["spec"][89]["a"]["k999"] == 999 and few["spec"][0]["a"] is not few["spec"][1]["a"]
+    with pytest.raises(InvalidError, match="the object lacks more than 100000 values"):
+        fill_defaults(schema, {"spec": [{} for _ in range(100_000)]})

@@ -39,9 +39,15 @@ def test_schemas_that_are_fine(schema: dict[str, Any]) -> None:
         (below(**{"$ref": "#"}), "s.properties[a].$ref"),
         (below(type="text"), "s.properties[a].type"),
         (below(type="array", items={"type": "text"}), "s.properties[a].items.type"),
-        (below(type="object", additionalProperties={"type": "text"}), "s.properties[a].additionalProperties.type"),
+        (
+            below(type="object", additionalProperties={"type": "text"}),
+            "s.properties[a].additionalProperties.type",
+        ),
         (below(type="integer", default="x"), "s.properties[a].default"),
-        (below(type="object", default={"b": 1}, properties={"b": {"type": "string"}}), "s.properties[a].default.b"),
+        (
+            below(type="object", default={"b": 1}, properties={"b": {"type": "string"}}),
+            "s.properties[a].default.b",
+        ),
     ],
 )
 def test_faults_are_told_by_their_place(schema: dict[str, Any], field: str) -> None:

@@ -5,6 +5,7 @@ import pytest
 from dray.apiserver.http.bodies import delete_options, document_of, write_options
 from dray.apiserver.http.failures import RequestError
 from dray.apiserver.writing.faults import ObjectInvalidError
+from dray.errors import InvalidError
 
 
 @pytest.mark.parametrize(

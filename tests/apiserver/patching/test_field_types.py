@@ -20,12 +20,20 @@ def told(kind: str, document: Any) -> str:
     [
         (POD, {"spec": []}, "spec: must be an object"),
         (POD, {"spec": {"volumes": {}}}, "spec.volumes: must be a list"),
-        (POD, {"spec": {"volumes": [{"name": "a"}, {"name": ["a"]}]}}, "spec.volumes[1].name: must be a string"),
+        (
+            POD,
+            {"spec": {"volumes": [{"name": "a"}, {"name": ["a"]}]}},
+            "spec.volumes[1].name: must be a string",
+        ),
         (POD, {"metadata": {"labels": {"a": 1}}}, "metadata.labels[a]: must be a string"),
         (POD, {"metadata": {"labels": ["a"]}}, "metadata.labels: must be an object"),
         (POD, {"spec": {"priority": 2**31}}, "spec.priority: must be a 32-bit integer"),
         (POD, {"spec": {"priority": True}}, "spec.priority: must be a 32-bit integer"),
-        (POD, {"spec": {"activeDeadlineSeconds": 1e300}}, "spec.activeDeadlineSeconds: must be a 64-bit integer"),
+        (
+            POD,
+            {"spec": {"activeDeadlineSeconds": 1e300}},
+            "spec.activeDeadlineSeconds: must be a 64-bit integer",
+        ),
         (POD, {"spec": {"hostNetwork": "yes"}}, "spec.hostNetwork: must be a boolean"),
         ("apps/v1/Deployment", {"spec": {"template": {"spec": 5}}}, "spec.template.spec: must be an object"),
         ("v1/Secret", {"data": {"a": 5}}, "data[a]: must be a string"),
@@ -50,7 +58,14 @@ def test_what_is_let_through(kind: str, document: Any) -> None:
 
 
 def test_right_objects_are_right() -> None:
-    kinds = {"pods": POD, "deployments": "apps/v1/Deployment", "resourceslices": "resource.k8s.io/v1/ResourceSlice"}
-    kinds |= {"jobs": "batch/v1/Job", "customresourcedefinitions": "apiextensions.k8s.io/v1/CustomResourceDefinition"}
+    kinds = {
+        "pods": POD,
+        "deployments": "apps/v1/Deployment",
+        "resourceslices": "resource.k8s.io/v1/ResourceSlice",
+    }
+    kinds |= {
+        "jobs": "batch/v1/Job",
+        "customresourcedefinitions": "apiextensions.k8s.io/v1/CustomResourceDefinition",
+    }
     for plural, kind in kinds.items():
         assert told(kind, SEEDS[plural]) == ""

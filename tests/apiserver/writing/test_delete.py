@@ -89,10 +89,11 @@ def test_pods_die_gracefully(
 @pytest.mark.parametrize("seconds", [2**33, 2**63 - 1])
 def test_a_grace_may_be_longer_than_time_itself(seconds: int) -> None:
     store = SmallStore()
-    for name, spec, options in (
+    cases: tuple[tuple[str, Document, Document], ...] = (
         ("a", {}, {"grace_period_seconds": seconds}),
         ("b", {"terminationGracePeriodSeconds": seconds}, {}),
-    ):
+    )
+    for name, spec, options in cases:
         store.create("pods", pod(name, nodeName="n", **spec))
         metadata = body(remove(store, "pods", name, **options))["metadata"]
         assert metadata["deletionGracePeriodSeconds"] == seconds

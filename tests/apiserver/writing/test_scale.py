@@ -34,7 +34,8 @@ def test_a_selector_as_text(selector: Any, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "selector", [7, [], {"matchExpressions": [7, None, {"values": 5}]}, {"matchLabels": [], "matchExpressions": {}}]
+    "selector",
+    [7, [], {"matchExpressions": [7, None, {"values": 5}]}, {"matchLabels": [], "matchExpressions": {}}],
 )
 def test_a_selector_that_is_none_is_no_fault_of_the_reader(selector: Any) -> None:
     """Of a kind that others define anything may have been stored."""
@@ -66,7 +67,11 @@ def test_only_the_replicas_count() -> None:
         ({"spec": {"replicas": "4"}}, BadRequestError, "32-bit integer"),
         ({"spec": {"replicas": True}}, BadRequestError, "32-bit integer"),
         ({"metadata": []}, BadRequestError, "metadata: must be an object"),
-        ({"metadata": {"resourceVersion": {}}}, BadRequestError, r"metadata\.resourceVersion: must be a string"),
+        (
+            {"metadata": {"resourceVersion": {}}},
+            BadRequestError,
+            r"metadata\.resourceVersion: must be a string",
+        ),
         ({"spec": {"replicas": -1}}, ObjectInvalidError, r"spec\.replicas: Invalid value: -1"),
         ({"metadata": {"resourceVersion": "1"}}, ConflictError, "the object has been modified"),
         ({"metadata": {"uid": "x"}}, ConflictError, "Precondition failed: UID"),

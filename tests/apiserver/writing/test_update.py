@@ -212,7 +212,10 @@ def test_rules_about_changes(plural: str, document: Document, change: Document, 
 
 def test_generations_count_what_is_wanted() -> None:
     store = SmallStore()
-    for plural, path, value in (("deployments", "spec", {"a": 1}), ("endpointslices", "ports", [{"port": 1}])):
+    for plural, path, value in (
+        ("deployments", "spec", {"a": 1}),
+        ("endpointslices", "ports", [{"port": 1}]),
+    ):
         created = store.create(plural, {"metadata": {"name": "one"}})
         labelled = body(
             put(store, plural, changed(created, lambda new: new["metadata"].update(labels={"a": "b"})))

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from dray.apiserver.writing.faults import BadRequestError
 from tests.apiserver.writing.small_store import SmallStore
 from tests.apiserver.writing.test_update import put
 

@@ -21,6 +21,7 @@ GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", 
 FOREIGN = {"apiGroup": "foo.com", "resource": "foo", "name": "foo", "uid": "123"}
 FREE = ["reserved () and free", "remove finalizer"]
 COLLECT = ClaimPolicy()
+KEEP_UNUSED = ClaimPolicy(free_unused=False)
 LEAVE_ORPHANS = ClaimPolicy(collect_orphans=False)
 
 
@@ -90,7 +91,12 @@ CASES = [
         pods=(DONE,),
     ),
     # Ours.
-    Case("never reserved stays allocated", reserved(users=None), []),
+    Case("given up by a scheduler, and nobody wants it", reserved(users=None), FREE),
+    Case("given up, and nobody that still runs wants it", reserved(users=None), FREE, pods=(DONE,)),
+    Case("given up for now", reserved(users=None), [], pods=(pod(static={"a": "claim"}),)),
+    Case("given up, of a pod that will try again", reserved(users=None, owner="p"), [], pods=(pod(),)),
+    Case("allocated by hand before its first user", reserved(users=None, finalizer=False), []),
+    Case("Kubernetes leaves what was given up", reserved(users=None), [], policy=KEEP_UNUSED),
     Case(
         "an extended-resource claim goes with its pod", reserved(owner="p"), [*FREE, "delete"], pods=(DONE,)
     ),

@@ -118,10 +118,10 @@ async def test_what_went_while_nobody_looked_is_cleaned_up_at_the_start(both: Bo
 async def test_a_pod_that_bypassed_the_scheduler_is_let_in(both: Both) -> None:
     api, client = both
     await api.add(RESOURCE_CLAIMS, {"metadata": {"name": "s"}, "spec": template_document()["spec"]["spec"]})
-    await api.allocate("s", [])
     other = pod_document("q", static={"a": "s"}, node="n", phase="Running")
     async with claim_controller(client):
         pod = await add_pod(api, claims=None, static={"a": "s"}, node="n")
+        await api.allocate("s", [])
         await wait_until(lambda: user_of(pod) in claims(api)[0]["status"].get("reservedFor", []))
         second = await api.add_pod(other)
         await wait_until(lambda: len(claims(api)[0]["status"]["reservedFor"]) == 2)

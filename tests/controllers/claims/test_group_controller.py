@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dray.api.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.api.kinds import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.scheduling import POD_GROUPS
 from dray.apiserver.http.server import Address
@@ -159,10 +159,15 @@ async def test_a_claim_that_is_deleted_is_made_again(client: Client) -> None:
         await wait_until(is_new)
 
 
-async def test_a_group_waits_for_its_template(client: Client) -> None:
+async def test_a_group_is_told_that_it_waits_for_its_template(client: Client) -> None:
     async with claim_controller(client, CONFIG):
         uid = await add_group(client, claims={"a": "late"})
-        await asyncio.sleep(0.05)
+
+        async def told() -> bool:
+            events = (await client.list(EVENTS)).items
+            return [one.involved_object.kind for one in events] == ["PodGroup"]
+
+        await wait_until(told)
         assert await claims(client) == []
         await client.create(RESOURCE_CLAIM_TEMPLATES, without_uid(template_document("late")))
         await wait_until(lambda: claims(client))

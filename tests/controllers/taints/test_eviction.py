@@ -15,8 +15,11 @@ from dray.controllers.taints.eviction import (
     KUBERNETES_1_36,
     EvictionPolicy,
     Pools,
+    claim_eviction,
     pod_eviction,
 )
+from tests.controllers.claims.groups import group_claim, member
+from tests.controllers.claims.groups import user as group_user
 from tests.controllers.objects import (
     OTHER_UID,
     Json,
@@ -62,6 +65,8 @@ class Case:
     policy: EvictionPolicy = CORRECT
 
 
+MEMBER = member(static={"a": "claim"}, node="n")
+GROUPS = EvictionPolicy(workload_claims=True)
 LATER = taint(at="2030-01-01T00:01:00Z", key="later")
 CASES = [
     Case("evict-pod-resourceclaim", 0),
@@ -106,6 +111,44 @@ CASES = [
     ),
     Case("cancel-eviction-remove-slice", None, slices=()),
     Case("cancel-eviction-pod-deletion", None, pod=pod(static={"a": "claim"}, node="n", deleted=True)),
+    Case(
+        "multiple-claims-same-rule",
+        0,
+        pod=pod(static={"a": "claim", "b": "second"}, node="n"),
+        claims=(uses(used(device="g1")), uses(name="second")),
+        slices=(),
+        rules=(RULE,),
+    ),
+    Case(
+        "evict-pod-resourceclaim-podgroup", 0, pod=MEMBER, claims=(uses(users=[group_user()]),), policy=GROUPS
+    ),
+    Case(
+        "evict-pod-resourceclaim-podgroup from a template",
+        0,
+        pod=member(claims={"a": "t"}, recorded={"a": "claim"}, node="n"),
+        claims=(group_claim("claim", users=[group_user()], devices=[used()]),),
+        policy=GROUPS,
+    ),
+    Case(
+        "no-evict-pod-in-podgroup-without-claim",
+        None,
+        pod=member(node="n"),
+        claims=(uses(users=[group_user()]),),
+        policy=GROUPS,
+    ),
+    Case(
+        "no-evict-pod-of-another-group",
+        None,
+        pod=MEMBER,
+        claims=(uses(users=[group_user("h")]),),
+        policy=GROUPS,
+    ),
+    Case(
+        "no-evict-pod-resourceclaim-podgroup-feature-disabled",
+        None,
+        pod=MEMBER,
+        claims=(uses(users=[group_user()]),),
+    ),
     Case(
         "multiple-claims-different-rules",
         0,
@@ -158,7 +201,26 @@ def test_all_reasons_are_named_in_order() -> None:
     assert [(one.rule, one.name) for one in found.reasons] == [("", "s/g0"), ("uid-a", "a"), ("uid-z", "z")]
 
 
+@pytest.mark.parametrize(
+    ("name", "slices", "rules", "expected"),
+    [
+        ("empty", (), (), None),
+        ("untainted-claim", (slice_document(),), (), None),
+        ("tainted-claim-through-resourceslice", (TAINTED,), (), ["s/g0"]),
+        ("tainted-claim-through-rule", (), (RULE,), ["rule"]),
+    ],
+)
+def test_claim(
+    name: str, slices: tuple[Json, ...], rules: tuple[Json, ...], expected: list[str] | None
+) -> None:
+    """A claim is tainted whether or not a pod is there."""
+    pools = Pools(typed(RESOURCE_SLICES, one) for one in slices)
+    found = claim_eviction(uses(), pools, [typed(DEVICE_TAINT_RULES, one) for one in rules], CORRECT)
+    assert (None if found is None else [one.name for one in found.reasons]) == expected
+
+
 def test_pools_follow_their_slices() -> None:
+    """populate-pools, update-pools."""
     pools = Pools()
     old, new = typed(RESOURCE_SLICES, TAINTED), typed(RESOURCE_SLICES, slice_document("t", generation=2))
     pools.put(old)

@@ -17,6 +17,7 @@ from dray.scheduler.claims.groups import PodGroups, consumers_of, idle_claims
 from dray.scheduler.claims.outcome import SUCCESS, Status, failure, unresolvable, unschedulable
 from dray.scheduler.claims.pre_filter import pre_filter
 from dray.scheduler.claims.reserve import Reserved, reserve
+from dray.scheduler.claims.settings import Quirks
 from tests.scheduler.claims.driving import Cycle, World, settings_with
 from tests.scheduler.claims.objects import (
     NOW,
@@ -95,7 +96,8 @@ def test_reserved_okay_podgroup() -> None:
     assert cycle.writes == []
     full = allocated(users=tuple(pod(name=f"other-{one}") for one in range(256)))
     wait = unresolvable("resourceclaim in use")
-    assert World([full], groups=[BY_NAME], settings=ON).drive(NAMED).prefiltered == wait
+    careful = replace(ON, quirks=Quirks())
+    assert World([full], groups=[BY_NAME], settings=careful).drive(NAMED).prefiltered == wait
 
 
 def wrong(user: Json | None = GROUP_USER, name: str = "my-claim", **fields: Any) -> ResourceClaim:

@@ -30,7 +30,9 @@ def test_allocator_selection(gates: str, tier: Tier) -> None:
     ("profile", "has_quirks"), [(KUBERNETES_1_36, True), (KUBERNETES_1_37, True), (CORRECT, False)]
 )
 def test_quirks_of_a_profile(profile: Profile, has_quirks: bool) -> None:
-    assert Settings.of(Options(profile=profile)).quirks == Quirks(has_quirks, has_quirks, has_quirks)
+    assert Settings.of(Options(profile=profile)).quirks == Quirks(
+        has_quirks, has_quirks, has_quirks, has_quirks
+    )
 
 
 def test_gates_are_off_as_in_kubernetes_unless_somebody_says_otherwise() -> None:
@@ -59,3 +61,11 @@ def test_a_gate_that_nobody_knows(gates: str) -> None:
 def test_all_gates_are_named_to_who_gets_one_wrong() -> None:
     with pytest.raises(InvalidError, match=r"DRAAdminAccess, .*DRANodeAllocatableResources"):
         Settings.of_gates(CORRECT, "DRANope=true")
+
+
+def test_single_quirks_are_switched() -> None:
+    assert Quirks().switched("Q16, Q17") == Quirks(status_ignores_share=True, pending_last=True)
+    assert Quirks(True, True, True, True).switched("-Q17") == Quirks(True, False, True, True)
+    assert Quirks(True).switched("") == Quirks(True)
+    with pytest.raises(InvalidError, match="no quirk 'Q7': there are Q16, Q17"):
+        Quirks().switched("Q7")

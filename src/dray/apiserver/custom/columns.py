@@ -9,7 +9,7 @@ from typing import Any, Final
 _STEP: Final = re.compile(
     r"""\.(?P<name>(?:[^.\[\]\\]|\\.)+)"""
     r"""|\[['"](?P<quoted>[^'"]+)['"]\]"""
-    r"""|\[(?P<position>-?[0-9]+)\]"""
+    r"""|\[(?P<position>-?[0-9]{1,9})\]"""
     r"""|\[(?P<all>\*)\]"""
     r"""|\[\?\(@(?P<field>(?:\.[\w-]+)+)\s*==\s*['"](?P<value>[^'"]*)['"]\)\]"""
 )

@@ -6,7 +6,6 @@ rules are not: an object that breaks only those is stored.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Final
@@ -14,11 +13,13 @@ from typing import Any, Final
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.validation.faults import invalid, not_supported, required
 from dray.apiserver.served import Document
+from dray.errors import InvalidError
 
 Schema = dict[str, Any]
 _OWN: Final = ("apiVersion", "kind", "metadata")
 """Fields of the root with rules of their own."""
 _MAX_FAULTS: Final = 20
+_MAX_FILLED: Final = 100_000
 _IS: Final[dict[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -30,10 +31,11 @@ _IS: Final[dict[str, Callable[[Any], bool]]] = {
 
 
 def fill_defaults(schema: Schema, document: Document) -> None:
-    """In place; a default that is an object is filled in turn."""
+    """In place; a default that is an object is filled in turn. InvalidError where there would be no end to them."""
+    filler = _Filler()
     for name, below in _properties(schema):
         if name not in _OWN:
-            _fill_property(document, name, below)
+            filler.fill_property(document, name, below)
 
 
 def _properties(schema: Any) -> Iterator[tuple[str, Schema]]:
@@ -41,26 +43,41 @@ def _properties(schema: Any) -> Iterator[tuple[str, Schema]]:
     return iter(sorted(found.items())) if isinstance(found, dict) else iter(())
 
 
-def _fill_property(parent: Document, name: str, schema: Schema) -> None:
-    if not isinstance(schema, dict):
-        return
-    if name not in parent and "default" in schema:
-        parent[name] = copy.deepcopy(schema["default"])
-    if name in parent:
-        _fill(parent[name], schema)
+class _Filler:
+    """Fills one document, and counts: each of many items may lack the same large default."""
 
+    def __init__(self) -> None:
+        self._left = _MAX_FILLED
 
-def _fill(value: Any, schema: Any) -> None:
-    if not isinstance(schema, dict):
-        return
-    if isinstance(value, list):
-        for one in value:
-            _fill(one, schema.get("items"))
-    elif isinstance(value, dict):
-        for name, below in _properties(schema):
-            _fill_property(value, name, below)
-        for one in value.values():
-            _fill(one, schema.get("additionalProperties"))
+    def fill_property(self, parent: Document, name: str, schema: Schema) -> None:
+        if not isinstance(schema, dict):
+            return
+        if name not in parent and "default" in schema:
+            parent[name] = self._copied(schema["default"])
+        if name in parent:
+            self._fill(parent[name], schema)
+
+    def _fill(self, value: Any, schema: Any) -> None:
+        if not isinstance(schema, dict):
+            return
+        if isinstance(value, list):
+            for one in value:
+                self._fill(one, schema.get("items"))
+        elif isinstance(value, dict):
+            for name, below in _properties(schema):
+                self.fill_property(value, name, below)
+            for one in value.values():
+                self._fill(one, schema.get("additionalProperties"))
+
+    def _copied(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidError(
+                f"the object lacks more than {_MAX_FILLED} values that its definition has defaults for"
+            )
+        if isinstance(value, dict):
+            return {key: self._copied(one) for key, one in value.items()}
+        return [self._copied(one) for one in value] if isinstance(value, list) else value
 
 
 def faults_of(schema: Schema, document: Document) -> list[FieldError]:

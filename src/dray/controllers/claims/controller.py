@@ -6,8 +6,8 @@ and every change of a claim names the version it was decided for.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -65,6 +65,12 @@ class ClaimController:
 
     async def run(self) -> None:
         """Until cancelled; the pictures must be entered."""
+        with self.following():
+            await self.queue.run(self._look_at, workers=self._config.workers)
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Queue what each change asks to be looked at; the pictures must be entered."""
         picture = self._picture
         groups = picture.groups
         with (
@@ -73,7 +79,7 @@ class ClaimController:
             follow(picture.claims, self._see_claim),
             follow(picture.templates, self._see_template),
         ):
-            await self.queue.run(self._look_at, workers=self._config.workers)
+            yield
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
         self._picture.see_pod(old, new)

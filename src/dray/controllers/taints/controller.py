@@ -11,6 +11,7 @@ from typing import Final, Literal, NamedTuple
 from dray.api.core import Pod
 from dray.api.kinds import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.api.scheduling import group_name, is_group
 from dray.client.client import Client
 from dray.client.requests import PatchType, WriteOptions
 from dray.controllers.ending import Ending, PodEnder
@@ -66,6 +67,7 @@ class TaintController:
         self._rules = pictures.optional(DEVICE_TAINT_RULES)
         self._pools = Pools()
         self._by_pool: Index[Key, PoolKey] = Index()
+        self._by_group: Index[Key, Key] = Index()
         self._story = _Story(around)
 
     @property
@@ -87,6 +89,9 @@ class TaintController:
         pod = new or old
         if old is not None and new is None:
             self._story.pending.discard(old.metadata.uid)
+        if pod is not None and self._config.policy.workload_claims:
+            meta, group = pod.metadata, group_name(pod) if new is not None else None
+            self._by_group.put((meta.namespace, meta.name), [(meta.namespace, group)] if group else ())
         if pod is not None and has_claims(pod):
             self.queue.add(Work("pod", pod.metadata.namespace, pod.metadata.name))
 
@@ -123,9 +128,15 @@ class TaintController:
                 self._add_users(claim)
 
     def _add_users(self, claim: ResourceClaim | None) -> None:
-        for one in claim.status.reserved_for if claim is not None else ():
-            if claim is not None and is_pod(one):
-                self.queue.add(Work("pod", claim.metadata.namespace, one.name))
+        if claim is None:
+            return
+        namespace = claim.metadata.namespace
+        for one in claim.status.reserved_for:
+            if is_pod(one):
+                self.queue.add(Work("pod", namespace, one.name))
+            elif is_group(one):
+                for key in sorted(self._by_group.having((namespace, one.name))):
+                    self.queue.add(Work("pod", *key))
 
     async def _look_at(self, work: Work) -> None:
         if work.kind == "rule":

@@ -12,6 +12,7 @@ import msgspec
 from dray.api.core import Pod
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.resource.claim_status import DeviceRequestAllocationResult
+from dray.api.scheduling import group_name, is_reserved_for_group, owning_group
 from dray.api.taints import DeviceTaint, DeviceToleration, Effect, tolerates
 from dray.controllers.pod_claims import claim_names, is_for, is_reserved, is_terminal, meant
 
@@ -28,6 +29,8 @@ class EvictionPolicy:
     """Q7: a rule without a selector evicts from every device, as Kubernetes' scheduler reads it; its eviction does not."""
     bare_toleration_ignored: bool = False
     """Q8: a toleration without an effect lets a claim be allocated but does not stop its eviction."""
+    workload_claims: bool = False
+    """The gate DRAWorkloadResourceClaims: a pod may use what is reserved for its PodGroup."""
 
 
 CORRECT: Final = EvictionPolicy()
@@ -157,6 +160,16 @@ def joined(evictions: Iterable[Eviction]) -> Eviction | None:
     return Eviction(min(one.when for one in found), tuple(sorted(reasons)))
 
 
+def _may_use(claim: ResourceClaim, pod: Pod, policy: EvictionPolicy) -> bool:
+    return is_reserved(claim, pod) or (policy.workload_claims and is_reserved_for_group(claim, pod))
+
+
+def _is_own(claim: ResourceClaim, pod: Pod, policy: EvictionPolicy) -> bool:
+    """Whether it was made for the pod, or for its group, which a pod knows by name only."""
+    group = owning_group(claim) if policy.workload_claims else None
+    return is_for(claim, pod) or (group is not None and group.name == group_name(pod))
+
+
 def pod_eviction(
     pod: Pod, claim_of: ClaimOf, pools: Pools, rules: Iterable[DeviceTaintRule], policy: EvictionPolicy
 ) -> Eviction | None:
@@ -173,7 +186,9 @@ def pod_eviction(
     found = []
     for name in claim_names(pod):
         claim = claim_of(namespace, name)
-        if claim is None or not is_reserved(claim, pod) or not (name in static or is_for(claim, pod)):
+        if claim is None or not _may_use(claim, pod, policy):
+            continue
+        if name not in static and not _is_own(claim, pod, policy):
             continue
         if (eviction := claim_eviction(claim, pools, rules, policy)) is not None:
             found.append(eviction)

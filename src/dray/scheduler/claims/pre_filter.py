@@ -72,9 +72,8 @@ def _look(
     allocation = claim.status.allocation
     if allocation is None:
         return (SUCCESS if is_special else _check_requests(claim, tracker, settings)), None
-    if len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not is_reserved_for(
-        pod, claim, pod_groups=settings.workload_claims
-    ):
+    is_full = len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not settings.quirks.full_claims_tried
+    if is_full and not is_reserved_for(pod, claim, pod_groups=settings.workload_claims):
         return unresolvable("resourceclaim in use"), None
     if allocation.node_selector is None:
         return SUCCESS, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +17,8 @@ _OWN_GATES: Final = {
     "DRANodeAllocatableResources": "node_allocatable",
 }
 """Gates that no allocator knows, by the member of `Settings` they set."""
+_SWITCHES: Final = {"Q16": "status_ignores_share", "Q17": "pending_last"}
+"""Quirks that have a number in the reference of the allocator; the others come with the profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,21 @@ class Quirks:
     allocated_uncounted: bool = False
     """Node resources that devices bring along are counted only for claims that are allocated in the same cycle, not for
     those that have their devices already."""
+    full_claims_tried: bool = False
+    """A claim with as many users as it may have is taken for usable: the pod fails when it is bound, again and again."""
+
+    def switched(self, text: str) -> Quirks:
+        """With single ones on top, from `--quirks`: `Q16` on, `-Q16` off."""
+        switches = {}
+        for word in filter(None, (one.strip() for one in text.split(","))):
+            name = word.removeprefix("-")
+            if name not in _SWITCHES:
+                raise InvalidError(
+                    f"--quirks: the scheduler has no quirk {name!r}: there are {', '.join(_SWITCHES)}",
+                    field="--quirks",
+                )
+            switches[_SWITCHES[name]] = name == word
+        return replace(self, **switches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +72,7 @@ class Settings:
     ) -> Settings:
         """With the quirks of the options' profile; Kubernetes 1.36 and 1.37 have all."""
         has_quirks = options.profile.name != CORRECT.name
-        quirks = Quirks(has_quirks, has_quirks, has_quirks)
+        quirks = Quirks(has_quirks, has_quirks, has_quirks, has_quirks)
         return Settings(options, quirks, extended_resource, workload_claims, node_allocatable)
 
     @staticmethod
