@@ -14,8 +14,9 @@ from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from dray.scheduler import events
 from dray.scheduler.events import Teller, Word, refused, scheduled
-from tests.scheduler.live import NS, Live, live, until
+from tests.scheduler.live import NS, Live, behind, live, until
 from tests.scheduler.objects import make_pod
+from tests.scheduler.unreliable import Fault, once
 
 FAST = RateLimit(10_000.0, 1000)
 
@@ -144,3 +145,12 @@ async def test_a_long_message_is_cut(server: Live) -> None:
     await teller.flush(5)
     (event,) = await all_events(server)
     assert len(event.message) == 1024 and len(event.metadata.name) <= 253
+
+
+async def test_why_a_pod_waits_is_told_once_the_server_is_back(server: Live) -> None:
+    """Nothing else brings the pod back to the scheduler for minutes."""
+    async with behind(server) as line:
+        line.judge = once("PATCH", "/pods/p/status", Fault.LOST, times=2)
+        await server.pod("p")
+        await server.wait_message("p", "nodes are available")
+        assert line.count("PATCH", "/pods/p/status") == 3

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from dray.api.core.pod import ContainerExtendedResourceRequest
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
+from dray.api.resource import ResourceClaim
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
+from dray.client.requests import DeleteOptions
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.scheduler.claims import writes
@@ -134,3 +137,38 @@ async def test_a_claim_is_created_and_read(server: Live) -> None:
     body = {"metadata": {"generateName": "g-", "namespace": NS}, "spec": {"devices": {}}}
     other = await writer.send_claim(Write(Verb.CREATE, RESOURCE_CLAIMS, NS, "", "create", body))
     assert other.metadata.name.startswith("g-")
+
+
+async def test_the_special_claim_that_was_named_first_stays(server: Live) -> None:
+    """Two schedulers at one pod: who comes second must not lead the pod to a claim that it takes back."""
+    pod = await server.pod("p")
+    first, second = await server.claim("first"), await server.claim("second")
+    writer = Writer(server.client, SystemClock())
+    mappings = (ContainerExtendedResourceRequest(container_name="c", resource_name="r", request_name="q"),)
+
+    async def tell(claim: ResourceClaim) -> str:
+        return await writer.tell(writes.tell_pod(pod, claim, mappings), pod, claim)
+
+    async def named() -> str | None:
+        told = (await server.get_pod("p")).status.extended_resource_claim_status
+        return told.resource_claim_name if told is not None else None
+
+    assert await tell(first) == "" == await tell(first)  # the second time of an old version of the pod
+    assert "claim first serves the pod already" in await tell(second)
+    assert await named() == "first"
+    await server.client.delete(RESOURCE_CLAIMS, "first", namespace=NS)
+    assert await tell(second) == ""
+    assert await named() == "second"
+    await server.client.delete(PODS, "p", namespace=NS, options=DeleteOptions(grace_period=0))
+    await server.pod("p")
+    assert "not found" in await tell(first) or "deleted in the meantime" in await tell(first)
+
+
+async def test_the_name_of_the_special_claim_gets_through(server: Live) -> None:
+    for number, fault in enumerate(Fault):
+        pod, claim = await server.pod(f"p{number}"), await server.claim(f"c{number}")
+        write = writes.tell_pod(pod, claim, ())
+        async with behind(server) as (line, writer):
+            line.judge = once("PATCH", f"pods/p{number}/status", fault)
+            reason = await writer.tell(write, pod, claim)
+        assert (reason == "") == (fault is not Fault.UNAUTHORIZED), reason

@@ -230,7 +230,7 @@ class Binder:
         note_bound(self.tracker, binding, claim, self._clock.now())
         self.on_bound(binding.claim, claim)
         last = last_write(binding, claim)
-        return claim, await self.writer.settle((last,)) if last is not None else ""
+        return claim, await self.writer.tell(last, binding.pod, claim) if last is not None else ""
 
     def _note(
         self, binding: ClaimBinding, claim: ResourceClaim, write: Write, error: Error, patience: Patience

@@ -19,7 +19,7 @@ from dray.api.meta import format_time
 from dray.client.client import Client
 from dray.client.rate_limit import RateLimit, RateLimiter
 from dray.client.requests import PatchType
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 
@@ -35,6 +35,7 @@ _LINE: Final = 10_000
 _REMEMBERED: Final = 10_000
 _NAME_MAX: Final = 230
 _MESSAGE_MAX: Final = 1024
+_PAUSE: Final = 1.0
 _AGAIN: Final = 60.0
 """Seconds after which an event that is seen again is counted on the server."""
 Kind = Literal["Normal", "Warning"]
@@ -81,6 +82,7 @@ class Teller:
         self._line: OrderedDict[tuple[str, str], Word] = OrderedDict()
         self._told: OrderedDict[str, _Told] = OrderedDict()
         self._wake = asyncio.Event()
+        self._is_ending = False
 
     @property
     def waiting(self) -> int:
@@ -104,6 +106,7 @@ class Teller:
 
     async def flush(self, seconds: float) -> None:
         """Say what is in the line, for so long at most. For the end of a process."""
+        self._is_ending = True
         try:
             async with asyncio.timeout(seconds):
                 while self._line:
@@ -131,12 +134,34 @@ class Teller:
             _log.info("not told", reason=word.reason, pod=word.pod.metadata.name, error=str(error))
 
     async def _set_condition(self, word: Word) -> None:
-        """Only while the pod waits: the version it is based on keeps a late word from a pod that was bound meanwhile."""
+        """Only while the pod waits: the version it is based on keeps a late word from a pod that was bound meanwhile.
+
+        A pod may wait for long until it is tried again, so where the server is away, or the informer behind, the word goes
+        back into the line.
+        """
+        try:
+            is_set = await self._is_set(word)
+        except UnavailableError:
+            await self._again(word)
+            raise
+        if not is_set:
+            await self._again(word)
+
+    async def _again(self, word: Word) -> None:
+        """After a pause, unless there is a newer one by then, or this is the end."""
+        if self._is_ending:
+            return
+        await self._clock.sleep(_PAUSE)
+        if (word.pod.metadata.uid, word.reason) not in self._line:
+            self.tell(word)
+
+    async def _is_set(self, word: Word) -> bool:
+        """Or need not be set; False where the pod is another one than we know, again and again."""
         for _ in range(3):
             pod = self._current(word.pod)
             change = None if pod is None else _condition_patch(pod, word, format_time(self._clock.now()))
             if pod is None or change is None:
-                return
+                return True
             meta = pod.metadata
             try:
                 await self._client.patch(
@@ -150,7 +175,8 @@ class Teller:
             except ConflictError:
                 await self._clock.sleep(0.1)
                 continue
-            return
+            return True
+        return False
 
     async def _event(self, word: Word) -> None:
         document = self._document(word)

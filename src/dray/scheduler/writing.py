@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from dray.api.core import Pod
@@ -113,6 +114,50 @@ class Writer:
                     return self._refused(write, error)
                 break
         return ""
+
+    async def tell(self, write: Write, pod: Pod, claim: ResourceClaim) -> str:
+        """Have the pod's status name its special claim; why not, "" where it does.
+
+        Where it names another one that is there, another scheduler is at work on the pod and may bind it at any moment:
+        the claim that was named first stays. Hence the version: both may believe to be the first.
+        """
+        patience, failure = Patience(self.clock), ""
+        while True:
+            try:
+                pod = await self._same_pod(pod) if failure else pod
+                told = pod.status.extended_resource_claim_status
+                name = told.resource_claim_name if told is not None else ""
+                if name == claim.metadata.name:
+                    return ""
+                if name and await self._has_claim(pod.metadata.namespace, name):
+                    return f"{write.purpose}: claim {name} serves the pod already"
+                version = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
+                await self.send(replace(write, body={**write.body, "metadata": version}))
+                return ""
+            except (ConflictError, UnavailableError) as error:
+                failure = f"{write.purpose}: {error}"
+                try:
+                    await patience.wait(error)
+                except Error:
+                    return failure
+            except InvariantError:
+                raise
+            except Error as error:
+                return f"{write.purpose}: {error}"
+
+    async def _same_pod(self, pod: Pod) -> Pod:
+        meta = pod.metadata
+        found = await self.client.get(PODS, meta.name, namespace=meta.namespace)
+        if found.metadata.uid != meta.uid:
+            raise NotFoundError("the pod got deleted in the meantime", kind="pod")
+        return found
+
+    async def _has_claim(self, namespace: str, name: str) -> bool:
+        try:
+            found = await self.client.get(RESOURCE_CLAIMS, name, namespace=namespace)
+        except NotFoundError:
+            return False
+        return found.metadata.deletion_timestamp is None
 
     def _refused(self, write: Write, error: Error) -> str:
         _log.warning("not written", what=write.purpose, error=str(error))

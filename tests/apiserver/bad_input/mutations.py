@@ -126,10 +126,10 @@ def encoded(document: Any, chance: random.Random, raw: float = 0.0) -> bytes:
 
 def dumped(document: Any) -> bytes:
     """As JSON with whatever Python lets through."""
-    return json.dumps(document, ensure_ascii=chance_free(document)).encode(errors="surrogatepass")
+    return json.dumps(document, ensure_ascii=_is_escaped(document)).encode(errors="surrogatepass")
 
 
-def chance_free(document: Any) -> bool:
+def _is_escaped(document: Any) -> bool:
     """Escapes where the text is short, and the characters themselves where it is long: both ways are used."""
     return len(repr(document)) % 2 == 0
 

@@ -97,7 +97,7 @@ def test_defaults_have_an_end() -> None:
     large = {"type": "object", "default": {f"k{number}": number for number in range(1000)}}
     items = {"type": "array", "items": {"type": "object", "properties": {"a": large}}}
     schema = {"type": "object", "properties": {"spec": items}}
-    few = {"spec": [{} for _ in range(90)]}
+    few: dict[str, Any] = {"spec": [{} for _ in range(90)]}
     fill_defaults(schema, few)
     assert few["spec"][89]["a"]["k999"] == 999 and few["spec"][0]["a"] is not few["spec"][1]["a"]
     with pytest.raises(InvalidError, match="the object lacks more than 100000 values"):
