@@ -149,8 +149,9 @@ async def test_a_long_message_is_cut(server: Live) -> None:
 
 async def test_why_a_pod_waits_is_told_once_the_server_is_back(server: Live) -> None:
     """Nothing else brings the pod back to the scheduler for minutes."""
+    await server.node("n")
     async with behind(server) as line:
         line.judge = once("PATCH", "/pods/p/status", Fault.LOST, times=2)
-        await server.pod("p")
-        await server.wait_message("p", "nodes are available")
+        await server.pod("p", cpu="99")
+        await server.wait_message("p", "Insufficient cpu")
         assert line.count("PATCH", "/pods/p/status") == 3

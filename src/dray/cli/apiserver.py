@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dray.apiserver.access.identity import Identity
 
 _DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,8})m)?(?:([0-9]{1,10})s?)?")
 LISTEN = "127.0.0.1:6473"
@@ -30,6 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="1h",
         metavar="T",
         help="how long Events are kept after they were last seen, like 90s, 30m or 1h (default 1h)",
+    )
+    parser.add_argument(
+        "--issue",
+        metavar="ROLE",
+        help="print a kubeconfig with a new token for admin, reader or node/NAME, and end; the server may run meanwhile",
+    )
+    parser.add_argument(
+        "--revoke",
+        metavar="ROLE",
+        help="end all tokens of admin, reader or node/NAME that were issued before, and end; the server may run meanwhile",
     )
     parser.add_argument(
         "--check",
@@ -60,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.check:
         return _check(arguments.data_dir)
+    if arguments.issue is not None or arguments.revoke is not None:
+        return _change_tokens(arguments.data_dir.absolute(), arguments.issue, arguments.revoke)
     found = parse_address(arguments.listen, "--listen")
     if found is None:
         raise InvalidError(f"--listen must be HOST:PORT, like {LISTEN}", field="--listen")
@@ -80,3 +96,35 @@ def _check(data_dir: Path) -> int:
     state = f"{len(found.faults)} faults" if found.faults else "in order"
     print(f"{found.objects} objects, {found.changes} changes, revision {found.revision}: {state}")
     return exit_codes.REFUSED if found.faults else exit_codes.DONE
+
+
+def _change_tokens(data_dir: Path, issue: str | None, revoke: str | None) -> int:
+    from dray.apiserver.access.tokens import Tokens
+    from dray.errors import NotFoundError
+    from dray.processes.apiserver import KUBECONFIG, TOKENS, issue_kubeconfig
+
+    if not (data_dir / KUBECONFIG).exists():
+        raise NotFoundError(
+            f"no server ever ran on {str(data_dir)!r}: start `dray apiserver` first, or give its --data-dir",
+            kind="server",
+        )
+    if revoke is not None:
+        user = parse_role(revoke, "--revoke").name
+        print(f"{Tokens(data_dir / TOKENS).revoke(user)} tokens of {user} ended")
+    if issue is not None:
+        print(issue_kubeconfig(data_dir, parse_role(issue, "--issue")), end="")
+    return 0
+
+
+def parse_role(text: str, flag: str) -> Identity:
+    """`admin`, `reader` or `node/NAME`."""
+    from dray.api.names import dns_subdomain
+    from dray.apiserver.access.identity import admin, node, reader
+    from dray.errors import InvalidError
+
+    role, _, name = text.partition("/")
+    if role == "node" and name and not dns_subdomain(name):
+        return node(name)
+    if text not in ("admin", "reader"):
+        raise InvalidError(f"{flag} must be admin, reader or node/NAME, not {text!r}", field=flag)
+    return admin() if text == "admin" else reader()

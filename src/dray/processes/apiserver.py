@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ipaddress
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from dray.allocation.selector import check_selector
 from dray.api.codec import dump_yaml
-from dray.apiserver.access.identity import admin
+from dray.apiserver.access.identity import Identity, admin
 from dray.apiserver.access.published import publish_trust
 from dray.apiserver.access.service_accounts import ServiceAccountTokens
 from dray.apiserver.access.signing import Signer
@@ -42,6 +43,7 @@ from dray.runtime.tasks import running
 _log = get_log("apiserver")
 
 KUBECONFIG = "admin.kubeconfig"
+TOKENS = "tokens.json"
 _ALWAYS = ("127.0.0.1", "::1", "localhost")
 
 
@@ -73,6 +75,7 @@ async def run_apiserver(options: ApiServerOptions) -> None:
 async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> AsyncIterator[Listening]:
     """Entered: it answers. Everything it must know after a restart, tokens and certificates too, is in the data directory."""
     clock = clock or SystemClock()
+    _allow_connections()
     rules = Rules(check_selector=check_selector)
     directory, host = options.data_dir, options.address.host
     try:
@@ -85,7 +88,7 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
         authority = certificates.ca.read_text()
         await store.write(lambda transaction: _make_always_there(transaction, rules, authority, clock.now()))
         signer = Signer(directory / "pki" / "service-accounts.key")
-        tokens = Tokens(directory / "tokens.json", ServiceAccountTokens(signer, clock, store))
+        tokens = Tokens(directory / TOKENS, ServiceAccountTokens(signer, clock, store))
         live, measures = Live(store, rules), Measures(Metrics(), clock)
         measures.of_store(store, lambda: [str(one.resource) for one in live.rules.serving.all])
         handler = Handler(store, rules, tokens, clock, live, measures)
@@ -96,6 +99,12 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
         ):
             url = _url(host, port)
             yield Listening(url, _write_kubeconfig(directory / KUBECONFIG, url, tokens, certificates))
+
+
+def _allow_connections() -> None:
+    """As many as the system lets us have: the usual soft limit of 1,024 files is few for watchers."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _make_always_there(transaction: Transaction, rules: Rules, authority: str, now: datetime) -> None:
@@ -120,24 +129,37 @@ def _is_any(host: str) -> bool:
         return not host
 
 
+def issue_kubeconfig(directory: Path, identity: Identity) -> str:
+    """A kubeconfig with a new token, for the server of this directory, which may run meanwhile."""
+    cluster = find_access(directory / KUBECONFIG)
+    tokens = Tokens(directory / TOKENS)
+    return _kubeconfig(cluster.server, tokens.issue(identity), identity, directory / "pki" / "ca.crt")
+
+
 def _write_kubeconfig(path: Path, url: str, tokens: Tokens, certificates: Serving) -> Path:
     """For the admin of this machine. The token in the file is kept while it is good, so copies of it stay good too."""
     token = _token_in(path, tokens) or tokens.issue(admin())
-    authority = base64.b64encode(certificates.ca.read_bytes()).decode()
-    document = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "dray", "cluster": {"server": url, "certificate-authority-data": authority}}],
-        "users": [{"name": "admin", "user": {"token": token}}],
-        "contexts": [{"name": "dray", "context": {"cluster": "dray", "user": "admin"}}],
-        "current-context": "dray",
-    }
     try:
         with open_directory(path.parent) as directory:
-            replace_file(directory, path.name, dump_yaml(document).encode(), mode=0o600)
+            text = _kubeconfig(url, token, admin(), certificates.ca)
+            replace_file(directory, path.name, text.encode(), mode=0o600)
     except OSError as error:
         raise from_os_error(error, "write", str(path)) from error
     return path
+
+
+def _kubeconfig(url: str, token: str, user: Identity, authority: Path) -> str:
+    encoded = base64.b64encode(authority.read_bytes()).decode()
+    return dump_yaml(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "dray", "cluster": {"server": url, "certificate-authority-data": encoded}}],
+            "users": [{"name": user.name, "user": {"token": token}}],
+            "contexts": [{"name": "dray", "context": {"cluster": "dray", "user": user.name}}],
+            "current-context": "dray",
+        }
+    )
 
 
 def _token_in(path: Path, tokens: Tokens) -> str:

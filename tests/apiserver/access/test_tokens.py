@@ -58,6 +58,35 @@ def test_a_damaged_file_is_told_and_not_replaced(tmp_path: Path, text: str) -> N
 def test_a_token_that_could_not_be_kept_is_not_given(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path / "directory")
     (tmp_path / "directory").mkdir()
-    with pytest.raises(InvalidError, match="it is a directory"):
-        tokens.issue(admin())
-    assert tokens.revoke("admin") == 0
+    for change in (lambda: tokens.issue(admin()), lambda: tokens.revoke("admin")):
+        with pytest.raises(InvalidError, match="it is a directory"):
+            change()
+
+
+def test_a_running_server_sees_what_another_process_changes(tmp_path: Path) -> None:
+    serving, other = Tokens(tmp_path / "tokens.json"), Tokens(tmp_path / "tokens.json")
+    token = other.issue(reader())
+    assert serving.identity(f"Bearer {token}") == reader()
+    kept = serving.issue(admin())
+    other.revoke("reader")
+    assert serving.identity(f"Bearer {kept}") == admin()
+    with pytest.raises(DeniedError, match="not known"):
+        serving.identity(f"Bearer {token}")
+
+
+def test_a_file_that_is_damaged_later_ends_no_token_and_is_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    tokens = Tokens(path)
+    token = tokens.issue(admin())
+    path.write_text("{")
+    assert tokens.identity(f"Bearer {token}") == admin()
+    with pytest.raises(HardwareError, match="not a file of tokens"):
+        tokens.issue(reader())
+    assert path.read_text() == "{"
+
+
+def test_two_writers_at_once_do_not_lose_each_others_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.json"
+    first, second = Tokens(path), Tokens(path)
+    issued = [(one, one.issue(reader())) for one in (first, second, first, second)]
+    assert all(Tokens(path).identity(f"Bearer {token}") == reader() for _, token in issued)

@@ -12,7 +12,7 @@ _PATHS: Final = (
     "/..", "/../", "/api/../api/v1/nodes", "/api/v1/namespaces/..", "/api/v1/namespaces/../../../etc/passwd", "/api/v1/./nodes",
     "/api/v1/namespaces/%2e%2e/pods", "/api/v1/namespaces/%2E%2E%2F/pods", "/api/v1/namespaces/default%2fpods", "/api/v1%2fnodes",
     "/api/v1/namespaces/default%2f..%2fkube-system/pods", "//", "//api/v1/nodes", "/api//v1/nodes", "/api/v1//nodes", "/api/v1/nodes//",
-    "/api/v1/nodes/%00", "/api/v1/nodes/a%00b", "/api/v1/nodes/%ff", "/api/v1/nodes/%c0%ae",
+    "/api/v1/nodes/%00", "/api/v1/nodes/a%00b", "/api/v1/nodes/%0a", "/api/v1/nodes/%0d%0aX:%20y", "/api/v1/nodes/%ff", "/api/v1/nodes/%c0%ae",
     "/api/v1/nodes/%252e%252e", "/api/v1/nodes/%25", "/api/v1/nodes/%", "/api/v1/nodes/%zz", "/api/v1/nodes/%u0041", "/api/v1/nodes/a;b=c",
     "/api/v1/nodes/" + "a" * 7000, "/" + "a/" * 3000, "/" + "%2e" * 2000, "/api/v1/namespaces/" + "a" * 5000 + "/pods", "/apis/" + "." * 5000,
     "/api/v1/namespaces/default/pods/one/exec", "/api/v1/namespaces/default/pods/one/log", "/api/v1/namespaces/default/pods/one/status/x",
@@ -72,6 +72,10 @@ def methods() -> list[Request]:
         *(Request(method, f"{MAPS}/one") for method in odd),
         *(Request("GET", f"{MAPS}/one", None, headers) for headers in upgrades),
         *(Request("POST", f"{MAPS}/one", _BODY, headers) for headers in upgrades),
+        *(
+            Request("PUT", f"{MAPS}/one", _BODY, (("Content-Encoding", kind), ("Content-Type", "application/json")))
+            for kind in ("gzip", "deflate", "br", "zstd", "x", "gzip, gzip")
+        ),
     ]  # fmt: skip
 
 

@@ -108,6 +108,9 @@ def _volumes(volumes: tuple[dict[str, Any], ...], path: Path) -> tuple[set[str],
     for position, volume in enumerate(volumes):
         here = path.index(position).child("name")
         name = volume.get("name", "")
+        if not isinstance(name, str):
+            errors.append(invalid(here, name, "must be a string"))
+            continue
         faults = by_rule_or_required(names.dns_label, name, here)
         if name in fine:
             faults.append(duplicate(here, name))

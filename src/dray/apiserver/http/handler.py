@@ -49,6 +49,7 @@ _log = get_log("apiserver.http")
 KUBERNETES = ("1", "36")
 """The version whose API this is."""
 WATCH_SECONDS = 1800.0
+BODY_SECONDS = 60.0
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -102,7 +103,7 @@ class Handler:
             identity = acting(identity, request.headers.getall(USER, ()), request.headers.getall(GROUP, ()))
             path = request.rel_url.raw_path
             if request.method == "POST" and (kind := review_kind(path)):
-                asked = document_of(await request.read(), request.headers.get("Content-Type", JSON))
+                asked = document_of(await _body(request), request.headers.get("Content-Type", JSON))
                 return json_answer(await reviewed(kind, asked, identity, self._store, self._tokens), 201)
             if request.method == "POST" and (account := token_request(path)):
                 return await self._account_token(request, identity, account)
@@ -126,7 +127,7 @@ class Handler:
         check_request(identity, asked, ClusterView(self._store))
         if self._tokens.accounts is None:
             raise NotFoundError("the server could not find the requested resource")
-        document = document_of(await request.read(), request.headers.get("Content-Type", JSON))
+        document = document_of(await _body(request), request.headers.get("Content-Type", JSON))
         told = requested_token(asked, document, identity, self._store, self._tokens.accounts)
         return json_answer(told, 201)
 
@@ -237,7 +238,7 @@ class Handler:
 
     async def _change(self, call: _Call, options: ListOptions) -> web.Response:
         request, place, asked = call.request, call.place, call.asked
-        data = await request.read()
+        data = await _body(request)
         body = Body(data, request.headers.get("Content-Type", JSON))
         is_apply = asked.verb == "patch" and body.is_apply
         agent = request.headers.get("User-Agent", "")
@@ -291,6 +292,15 @@ class Handler:
         if written.outcome is Outcome.DELETED and not place.served.returns_deleted:
             return json_answer(success(place, written))
         return json_answer(_shown(place, written.raw))
+
+
+async def _body(request: web.Request) -> bytes:
+    """All of it. RequestError with 408 where it does not come: a client may be slow, but not hold its place for ever."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise RequestError(408, f"the request's body has not come within {BODY_SECONDS:g} seconds") from None
 
 
 def _shown(place: Place, raw: bytes) -> bytes:
