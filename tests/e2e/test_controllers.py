@@ -152,7 +152,6 @@ async def test_a_pod_bound_past_the_scheduler_is_let_in_and_the_shared_claim_is_
     client: Client,
 ) -> None:
     await client.create(RESOURCE_CLAIMS, {"metadata": {"name": "shared", "namespace": NS}, "spec": SPEC})
-    await allocate(client, "shared")
     document = pod_document("direct", nodeName="nowhere")
     document["spec"]["resourceClaims"] = [{"name": "s", "resourceClaimName": "shared"}]
 
@@ -165,10 +164,30 @@ async def test_a_pod_bound_past_the_scheduler_is_let_in_and_the_shared_claim_is_
 
     async with claim_controller(client):
         await client.create(PODS, document)
+        await allocate(client, "shared")
         assert await eventually(users) == ["direct"]
         await client.delete(PODS, "direct", namespace=NS, options=NOW)
         await eventually(is_freed)
         assert await users() == []
+
+
+async def test_what_a_scheduler_gave_up_is_freed_once_nobody_wants_it(client: Client) -> None:
+    """The reservation was taken back, and the pod that was to come again is deleted."""
+    await client.create(RESOURCE_CLAIMS, {"metadata": {"name": "given-up", "namespace": NS}, "spec": SPEC})
+    document = pod_document("waits")
+    document["spec"]["resourceClaims"] = [{"name": "s", "resourceClaimName": "given-up"}]
+
+    async def is_freed() -> bool:
+        (claim,) = await claims(client)
+        return claim.status.allocation is None and not claim.metadata.finalizers
+
+    async with claim_controller(client):
+        await client.create(PODS, document)
+        await allocate(client, "given-up")
+        await asyncio.sleep(0.2)
+        assert not await is_freed()
+        await client.delete(PODS, "waits", namespace=NS, options=NOW)
+        await eventually(is_freed)
 
 
 async def test_a_deleted_pod_takes_its_claims_along(client: Client) -> None:

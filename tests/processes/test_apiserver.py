@@ -14,9 +14,10 @@ import pytest
 from dray.api.kinds import CONFIG_MAPS, DEVICE_CLASSES, NAMESPACES
 from dray.apiserver.http.server import Address
 from dray.cli.apiserver import parse_duration
+from dray.cli.main import main
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.errors import ConflictError, InvalidError, UnavailableError
+from dray.errors import ConflictError, DeniedError, InvalidError, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 
 
@@ -77,6 +78,34 @@ async def test_a_namespace_is_emptied(tmp_path: Path) -> None:
         async with asyncio.timeout(5):
             while any(one.metadata.name == "n" for one in (await client.list(NAMESPACES)).items):
                 await asyncio.sleep(0.01)
+
+
+async def test_tokens_are_issued_and_revoked_while_it_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with started(tmp_path / "data"):
+        data = f"--data-dir={tmp_path / 'data'}"
+        for role, user in (("reader", "reader"), ("node/n1", "system:node:n1")):
+            assert main(["apiserver", data, f"--issue={role}"]) == 0
+            kubeconfig = tmp_path / "kubeconfig"
+            kubeconfig.write_text(capsys.readouterr().out)
+            async with Client(find_access(kubeconfig)) as client:
+                assert (await client.list(NAMESPACES)).items if role == "reader" else True
+                with pytest.raises(DeniedError, match=f'User "{user}" cannot create'):
+                    await client.create(NAMESPACES, {"metadata": {"name": "n"}})
+                assert main(["apiserver", data, f"--revoke={role}"]) == 0
+                assert capsys.readouterr().out == f"1 tokens of {user} ended\n"
+                with pytest.raises(DeniedError, match="Unauthorized"):
+                    await client.list(NAMESPACES)
+
+
+@pytest.mark.parametrize("role", ["", "root", "node", "node/", "node/A B", "reader/x"])
+def test_a_role_that_does_not_exist(tmp_path: Path, role: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "admin.kubeconfig").touch()
+    assert main(["apiserver", f"--data-dir={tmp_path}", f"--issue={role}"]) == 2
+    assert "--issue must be admin, reader or node/NAME" in capsys.readouterr().err
+    assert main(["apiserver", f"--data-dir={tmp_path / 'none'}", "--issue=admin"]) == 1
+    assert "no server ever ran" in capsys.readouterr().err
 
 
 async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from dray.api.kinds import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.apiserver.access.identity import Identity, admin, node, reader
@@ -42,14 +44,14 @@ class Running:
         self.url = url
         self._directory = directory
         self.tokens = tokens
-        self._ca = ca
+        self.ca = ca
 
     def client(self, identity: Identity) -> Client:
         path = self._directory / f"{identity.name.replace(':', '-')}.kubeconfig"
         path.write_text(
             f"current-context: c\n"
             f"contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n"
-            f"clusters: [{{name: c, cluster: {{server: '{self.url}', certificate-authority: {self._ca}}}}}]\n"
+            f"clusters: [{{name: c, cluster: {{server: '{self.url}', certificate-authority: {self.ca}}}}}]\n"
             f"users: [{{name: u, user: {{token: {self.tokens.issue(identity)}}}}}]\n"
         )
         return Client(find_access(path))
@@ -264,3 +266,19 @@ async def test_discovery_and_openapi(server: Running) -> None:
     assert told["kind"] == "APIGroupDiscoveryList"
     _, version = await ask(server, "GET", "/version")
     assert version["gitVersion"].startswith("v1.36.0+dray-")
+
+
+async def test_a_body_that_does_not_come(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client gets a Status."""
+    monkeypatch.setattr("dray.apiserver.http.handler.BODY_SECONDS", 0.05)
+    trust = ssl.create_default_context(cafile=server.ca)
+    address = URL(server.url)
+    reader_, writer = await asyncio.open_connection(address.host, address.port, ssl=trust)
+    token = server.tokens.issue(admin())
+    head = f"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 99\r\n\r\n"
+    writer.write(f'{head}{{"metadata":'.encode())
+    async with asyncio.timeout(20):
+        answer = await reader_.readuntil(b"seconds")
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b"the request's body has not come within" in answer
