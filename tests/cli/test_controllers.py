@@ -21,7 +21,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["--controllers="], "--controllers: none is left to run"),
         (["--profile=k8s-9"], "--profile: no profile 'k8s-9'"),
         (["--quirks=Q16"], "--quirks: Q16 is the scheduler's"),
-        (["--feature-gates=Some=true"], "--feature-gates: 'Some=true' must be DRAWorkloadResourceClaims=true or"),
+        (
+            ["--feature-gates=Some=true"],
+            "--feature-gates: 'Some=true' must be DRAWorkloadResourceClaims=true or",
+        ),
         (["--concurrent-resourceclaim-syncs=0"], "--concurrent-resourceclaim-syncs: must be 1 or more"),
         (["--leader-elect", "--leader-elect-retry-period=0"], "retry period"),
         (["--metrics-address=x"], "--metrics-address 'x' must be HOST:PORT"),

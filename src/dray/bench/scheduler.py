@@ -7,6 +7,7 @@ from the first binding to the last. The ceiling is a client that only writes wha
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Final
 from dray.bench.left_out import LeftOut
 from dray.bench.measure import Figure
 from dray.bench.peers import MODULES
-from dray.bench.scheduler_cluster import Bound, add_pods, check, fill, watch_bindings
+from dray.bench.scheduler_cluster import add_pods, check, fill, watch_bindings
 from dray.bench.scheduler_workloads import Workload, partitions, whole_devices
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
@@ -44,6 +45,15 @@ class Sizes:
     large_fair: int = 300
 
 
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Pods a second, and milliseconds of processor time a pod."""
+
+    rate: float
+    cpu: float
+    server_cpu: float
+
+
 Command = Callable[[ControlPlane], Sequence[str | Path]]
 
 
@@ -56,7 +66,7 @@ def figures(*, sizes: Sizes | None = None, say: Say = lambda _: None) -> Iterato
         yield LeftOut("scheduler", why)
         return
     first = whole_devices(wanted.nodes, wanted.devices, wanted.pods)
-    yield from _compare(first, say)
+    yield from _compare(first, say, show_cpu=True)
     words = [str(word) for word in (wanted.nodes, wanted.devices, wanted.pods)]
     say(f"{first.name}: {CEILING}")
     ceiling = _run(
@@ -72,7 +82,7 @@ def figures(*, sizes: Sizes | None = None, say: Say = lambda _: None) -> Iterato
     )
 
 
-def _compare(workload: Workload, say: Say) -> Iterator[Figure]:
+def _compare(workload: Workload, say: Say, *, show_cpu: bool = False) -> Iterator[Figure]:
     count = len(workload.claims)
     say(f"{workload.name}, {count} pods: Dray")
     ours = _run(workload, count, NAME, _dray)
@@ -82,30 +92,58 @@ def _compare(workload: Workload, say: Say) -> Iterator[Figure]:
     if workload.fair != count:
         name += f" ({workload.fair} for {PEER})"
     yield Figure(name, "pods/s", ours.rate, PEER, theirs.rate, higher_is_better=True)
+    if show_cpu:
+        yield Figure(
+            f"{name}: CPU of the scheduler, its start included", "ms/pod", ours.cpu, PEER, theirs.cpu
+        )
+        yield Figure(
+            f"{name}: CPU of API server and etcd", "ms/pod", ours.server_cpu, PEER, theirs.server_cpu
+        )
 
 
-def _run(workload: Workload, count: int, scheduler: str, command: Command) -> Bound:
+def _run(workload: Workload, count: int, scheduler: str, command: Command) -> _Run:
     with ControlPlane(locate(MODULES)) as plane:
         return asyncio.run(_measure(plane, workload, count, scheduler, command))
 
 
 async def _measure(
     plane: ControlPlane, workload: Workload, count: int, scheduler: str, command: Command
-) -> Bound:
+) -> _Run:
     async with Client(find_access(plane.kubeconfig)) as client:
         await fill(client, workload)
         await add_pods(client, workload, scheduler, count)
         part = Part("contender", command(plane), plane.directory)
+        before = _cpu(plane.apiserver, plane.etcd)
         try:
             bound = await watch_bindings(client, count, part.start)
+            own = 0.0 if part.returncode is not None else _cpu(part)
+            spent = _cpu(plane.apiserver, plane.etcd) - before
             await check(client)
         finally:
             await asyncio.to_thread(part.stop)
-        return bound
+        return _Run(bound.rate, own / count * 1e3, spent / count * 1e3)
+
+
+def _cpu(*parts: Part) -> float:
+    """Seconds of processor time that running programs have taken so far."""
+    ticks = 0
+    for part in parts:
+        fields = Path(f"/proc/{part.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _dray(plane: ControlPlane) -> Sequence[str | Path]:
-    return _python("dray", "scheduler", "--kubeconfig", plane.kubeconfig, "--scheduler-name", NAME)
+    return _python(
+        "dray",
+        "scheduler",
+        "--kubeconfig",
+        plane.kubeconfig,
+        "--scheduler-name",
+        NAME,
+        "--metrics-address",
+        "none",
+    )
 
 
 def _python(*words: str | Path) -> Sequence[str | Path]:

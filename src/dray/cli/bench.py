@@ -17,6 +17,7 @@ BENCHMARKS = {
     "api": "Decoding, quantities, watch events, idle memory and start time",
     "agent": "The node agent beside a device plugin in Go: memory, idle CPU, unplug and Allocate times, pod starts",
     "allocation": "The allocator with its index beside Kubernetes' own, in Go: pods placed a second, single nodes, memory",
+    "scheduler": "The scheduler beside kube-scheduler on a real API server: pods bound a second, CPU, 500 and 5,000 nodes",
     "kubelet": "The kubelet's devices and topology beside Kubernetes' own, in Go: admissions a second, p99, memory, merges",
     "apiserver": "The API server beside kube-apiserver with etcd: durable writes, 1,000 watchers, lists of 50,000 objects, memory",
 }
@@ -59,25 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _figures(name: str, cluster: bool) -> Iterator[Figure | LeftOut]:
-    if name == "agent":
-        from dray.bench import agent
+    from importlib import import_module
 
-        return agent.figures(cluster=cluster, say=lambda text: print(f"agent: {text}", file=sys.stderr))
-    if name == "allocation":
-        from dray.bench import allocation
-
-        return allocation.figures(say=lambda text: print(f"allocation: {text}", file=sys.stderr))
-    if name == "kubelet":
-        from dray.bench import kubelet
-
-        return kubelet.figures(say=lambda text: print(f"kubelet: {text}", file=sys.stderr))
-    if name == "apiserver":
-        from dray.bench import apiserver
-
-        return apiserver.figures(say=lambda text: print(f"apiserver: {text}", file=sys.stderr))
-    from dray.bench import api
-
-    return api.figures()
+    figures = import_module(f"dray.bench.{name}").figures
+    options: dict[str, object] = {"cluster": cluster} if name == "agent" else {}
+    if name != "api":
+        options["say"] = lambda text: print(f"{name}: {text}", file=sys.stderr)
+    found: Iterator[Figure | LeftOut] = figures(**options)
+    return found
 
 
 def as_json(figures: Sequence[Figure], left_out: Sequence[LeftOut] = ()) -> str:
