@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dray.apiserver.writing.request import Rules, Write
 from dray.apiserver.writing.update import update
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
+from tests.apiserver.store.stores import Gate
 
 RULES = Rules()
 CLOCK = SystemClock()
@@ -200,3 +202,24 @@ async def test_events_go_when_their_time_is_over(tmp_path: Path) -> None:
                     await asyncio.sleep(0.01)
             assert clock.monotonic() >= 3600
             assert opened.get(Key("configmaps", "default", "c")) is not None
+
+
+async def test_a_full_disk_only_delays_it(tmp_path: Path) -> None:
+    gate, event = Gate(), Key("events", "default", "e")
+    asked = write("events", "default")
+    document = {
+        "metadata": {"name": "e"},
+        "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+    }
+    async with open_at(tmp_path / "store.db", connect=gate.connect) as opened:
+        await opened.write(lambda transaction: create_namespaces(transaction, RULES, CLOCK.now()))
+        await opened.write(lambda transaction: create(transaction, asked, document))
+        gate.is_on, gate.fail_before = True, "SQLITE_FULL"
+        clock = FakeClock(CLOCK.now() + timedelta(hours=2))
+        async with running(Upkeep(opened, RULES, clock, event_ttl=3600.0).run(), name="upkeep"):
+            await until(lambda: gate.commits > 1)
+            gate.fail_before = ""
+            async with asyncio.timeout(10):
+                while opened.get(event) is not None:
+                    await clock.advance(1)
+                    await asyncio.sleep(0.01)

@@ -23,12 +23,13 @@ class Meddler:
     def __init__(self, client: Client, rng: random.Random) -> None:
         self._client = client
         self._rng = rng
+        self.is_over = False
         self.taken = 0
         self.refused = 0
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
+        """Until `is_over`: it leaves nothing half done."""
+        while not self.is_over:
             await self._rng.choice([self._relabel, self._relabel, self._rewrite, self._compete])()
             await asyncio.sleep(0.005)
 

@@ -37,8 +37,8 @@ async def finish(work: Workload) -> None:
     assert left == []
 
 
-async def furnished(client: Client, seed: int = SEED) -> Workload:
-    work = Workload(client, random.Random(seed))
+async def furnished(client: Client, *, simple: bool = False) -> Workload:
+    work = Workload(client, random.Random(SEED), simple)
     await work.furnish(campaign(3, 25))
     return work
 

@@ -6,7 +6,6 @@ import asyncio
 import random
 from pathlib import Path
 
-from dray.runtime.tasks import running
 from tests.campaign import campaign
 from tests.processes.control_plane import Program, control_plane
 from tests.processes.cutting_proxy import cutting_proxy
@@ -62,7 +61,7 @@ async def test_connections_are_cut_and_held_up(tmp_path: Path) -> None:
 async def test_two_of_each_at_once(tmp_path: Path) -> None:
     """Nobody leads: they race for every claim and every pod."""
     async with control_plane(tmp_path) as (plane, client):
-        work = await furnished(client)
+        work = await furnished(client, simple=True)
         all_of_them = [plane.scheduler(f"--seed={number}") for number in range(2)]
         all_of_them += [plane.controllers() for _ in range(2)]
         await asyncio.gather(*(one.start() for one in all_of_them))
@@ -73,7 +72,7 @@ async def test_two_of_each_at_once(tmp_path: Path) -> None:
 async def test_leaders_are_killed_and_held_still(tmp_path: Path) -> None:
     """One of two leads. When it does not answer the other takes over, and it ends when it wakes up."""
     async with control_plane(tmp_path) as (plane, client):
-        work = await furnished(client)
+        work = await furnished(client, simple=True)
         schedulers = [plane.script("tests.processes.elected_scheduler") for _ in range(2)]
         controllers = [plane.controllers("--leader-elect", *LEASE) for _ in range(2)]
         for two in (schedulers, controllers):
@@ -112,7 +111,9 @@ async def test_others_write_too(tmp_path: Path) -> None:
         work = await furnished(client)
         await asyncio.gather(*(one.start() for one in (plane.scheduler(), plane.controllers())))
         meddler = Meddler(client, random.Random(SEED))
-        async with running(meddler.run(), name="meddler"):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(meddler.run())
             await work.run(PODS)
+            meddler.is_over = True
         assert meddler.taken > 0 and meddler.refused > 0
         await finish(work)

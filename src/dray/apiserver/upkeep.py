@@ -7,8 +7,10 @@ Level-triggered: a key says only that something near this object changed; what i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from typing import TypeVar
 
 from dray.apiserver.custom.definition import DEFINITIONS
 from dray.apiserver.custom.live import Live
@@ -29,9 +31,15 @@ from dray.apiserver.writing.emptying import empty_namespace
 from dray.apiserver.writing.expiry import AT_ONCE, expire
 from dray.apiserver.writing.namespaces import namespace_key
 from dray.apiserver.writing.request import Rules
-from dray.runtime.backoff import BackoffPolicy
+from dray.errors import HardwareError, UnavailableError
+from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
+from dray.runtime.logs import get_log
 from dray.runtime.workqueue import WorkQueue
+
+T = TypeVar("T")
+
+_log = get_log("apiserver.upkeep")
 
 _NAMESPACES = namespace_key("").resource
 _DELETING = b'"deletionTimestamp"'
@@ -87,7 +95,7 @@ class Upkeep:
     async def _expire(self) -> None:
         while True:
             before = self._clock.now() - self._event_ttl
-            while await self._store.write(partial(expire, before=before)) == AT_ONCE:
+            while await self._write(partial(expire, before=before)) == AT_ONCE:
                 pass
             await self._clock.sleep(min(_EXPIRE_SECONDS, max(self._event_ttl.total_seconds() / 4, 1.0)))
 
@@ -117,8 +125,18 @@ class Upkeep:
         if key.namespace:
             self._queue.add(namespace_key(key.namespace))
         states = [one for one in (change.new, change.old) if one is not None]
-        for found in await self._store.write(lambda transaction: self._near(transaction, states)):
+        for found in await self._write(lambda transaction: self._near(transaction, states)):
             self._queue.add(found)
+
+    async def _write(self, decide: Callable[[Transaction], T]) -> T:
+        """Again while the disk is full or refuses: the server lives on meanwhile, and what was due is due after it."""
+        backoff = Backoff(_RETRY)
+        while True:
+            try:
+                return await self._store.write(decide)
+            except (UnavailableError, HardwareError) as error:
+                _log.info("upkeep waits for the disk", error=str(error))
+            await self._clock.sleep(backoff.next())
 
     def _near(self, transaction: Transaction, states: list[Stored]) -> list[Key]:
         return [key for one in states for key in near(transaction, self._live.rules, one)]
