@@ -15,9 +15,9 @@ from dray.apiserver.store.sqlite import StoreConfig, open_store
 from dray.apiserver.upkeep import Upkeep
 from dray.apiserver.writing import indexes
 from dray.apiserver.writing.create import create
-from dray.apiserver.writing.delete import delete
-from dray.apiserver.writing.emptying import create_namespaces
-from dray.apiserver.writing.grace import DeleteOptions
+from dray.apiserver.writing.removing.delete import delete
+from dray.apiserver.writing.removing.emptying import create_namespaces
+from dray.apiserver.writing.removing.grace import DeleteOptions
 from dray.apiserver.writing.request import Rules, Write
 from dray.apiserver.writing.update import update
 from dray.runtime.clock import FakeClock, SystemClock

@@ -13,9 +13,9 @@ from dray.api.core import Node, Pod
 from dray.errors import InvalidError
 from dray.scheduler.fit.filters import Fit, FitOptions
 from dray.scheduler.fit.rejection import INTER_POD_AFFINITY, POD_TOPOLOGY_SPREAD, Rejection
-from dray.scheduler.happenings import Happening, node_happening, pod_happening
-from dray.scheduler.hints import fit_hints, helped
 from dray.scheduler.nodes import Nodes
+from dray.scheduler.queue.happenings import Happening, node_happening, pod_happening
+from dray.scheduler.queue.hints import fit_hints, helped
 from dray.scheduler.scoring import Wish, scores
 from tests.campaign import campaign
 from tests.oracle_fit.cases import change, placement

@@ -32,8 +32,8 @@ from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.clock import Clock
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
+from dray.scheduler.queue.waiting import QueueOptions
 from dray.scheduler.scheduler import SchedulerConfig, run
-from dray.scheduler.waiting import QueueOptions
 from tests.scheduler.unreliable import Line, unreliable
 
 Json = dict[str, Any]

@@ -11,10 +11,10 @@ from dray.api.core import Pod
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.cycle import FEASIBLE, Cycle, CycleOptions, Failed, Placed, Refused, Score
-from dray.scheduler.device_hints import DYNAMIC_RESOURCES, PREEMPTION
 from dray.scheduler.fit.filters import Fit
 from dray.scheduler.fit.rejection import NODE_AFFINITY, NODE_RESOURCES_FIT
 from dray.scheduler.nodes import Nodes
+from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, PREEMPTION
 from tests.campaign import campaign
 from tests.scheduler.claims import objects
 from tests.scheduler.claims.objects import CLASS, DRIVER, NOW, claim, device_class, on_node, request, slice_of

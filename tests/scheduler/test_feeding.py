@@ -13,11 +13,11 @@ from dray.runtime.clock import FakeClock
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.cycle import Cycle, Placed
-from dray.scheduler.device_hints import DYNAMIC_RESOURCES, claims_gate, device_hints
 from dray.scheduler.feeding import BY_CLAIM, Feed, claims_of
 from dray.scheduler.nodes import Nodes
-from dray.scheduler.queue import SchedulingQueue
-from dray.scheduler.waiting import Place
+from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, claims_gate, device_hints
+from dray.scheduler.queue.queue import SchedulingQueue
+from dray.scheduler.queue.waiting import Place
 from tests.scheduler.claims.objects import NOW, allocated, claim, device_class, pod, slice_of, template_entry
 from tests.scheduler.objects import make_node, make_pod
 

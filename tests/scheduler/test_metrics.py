@@ -7,9 +7,9 @@ from dray.runtime.metrics import Metrics
 from dray.scheduler.binding import Bindings
 from dray.scheduler.events import Teller
 from dray.scheduler.fit.rejection import NODE_AFFINITY
-from dray.scheduler.hints import fit_hints
 from dray.scheduler.metrics import ERROR, SCHEDULED, SchedulerMetrics
-from dray.scheduler.queue import SchedulingQueue
+from dray.scheduler.queue.hints import fit_hints
+from dray.scheduler.queue.queue import SchedulingQueue
 from tests.scheduler.objects import make_pod
 
 

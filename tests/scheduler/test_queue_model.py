@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dray.scheduler.happenings import Action, Happening
-from dray.scheduler.hints import Hints, Interest
-from dray.scheduler.queue import SchedulingQueue
-from dray.scheduler.waiting import Place, QueueOptions
+from dray.scheduler.queue.happenings import Action, Happening
+from dray.scheduler.queue.hints import Hints, Interest
+from dray.scheduler.queue.queue import SchedulingQueue
+from dray.scheduler.queue.waiting import Place, QueueOptions
 from tests.campaign import campaign
 from tests.scheduler.objects import make_pod
 

@@ -4,8 +4,8 @@ from dray.api.meta import ObjectMeta
 from dray.client.store import Added, Deleted, Entry, Modified
 from dray.scheduler.fit.rejection import VOLUME_BINDING, VOLUME_RESTRICTIONS, VOLUME_ZONE
 from dray.scheduler.fit.volume_objects import PersistentVolumeClaim, StorageClass
-from dray.scheduler.happenings import Action, Happening, pod_happening
-from dray.scheduler.hints import helped
+from dray.scheduler.queue.happenings import Action, Happening, pod_happening
+from dray.scheduler.queue.hints import helped
 from dray.scheduler.storage import STORAGE_CLASSES, VOLUME_CLAIMS, Storage, volume_hints
 from tests.scheduler.objects import make_pod
 

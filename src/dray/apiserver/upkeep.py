@@ -24,12 +24,12 @@ from dray.apiserver.store.contract import (
     Stored,
     Transaction,
 )
-from dray.apiserver.writing.collecting import collect, near
-from dray.apiserver.writing.definitions import clear_definition, definition_key
-from dray.apiserver.writing.dependents import owners_of
-from dray.apiserver.writing.emptying import empty_namespace
-from dray.apiserver.writing.expiry import AT_ONCE, expire
-from dray.apiserver.writing.namespaces import namespace_key
+from dray.apiserver.writing.kinds.definitions import clear_definition, definition_key
+from dray.apiserver.writing.kinds.namespaces import namespace_key
+from dray.apiserver.writing.removing.collecting import collect, near
+from dray.apiserver.writing.removing.dependents import owners_of
+from dray.apiserver.writing.removing.emptying import empty_namespace
+from dray.apiserver.writing.removing.expiry import AT_ONCE, expire
 from dray.apiserver.writing.request import Rules
 from dray.errors import HardwareError, UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy

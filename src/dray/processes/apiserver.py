@@ -28,7 +28,7 @@ from dray.apiserver.store.contract import Transaction
 from dray.apiserver.store.sqlite import open_store
 from dray.apiserver.upkeep import EVENT_SECONDS, Upkeep
 from dray.apiserver.writing import indexes
-from dray.apiserver.writing.emptying import create_namespaces
+from dray.apiserver.writing.removing.emptying import create_namespaces
 from dray.apiserver.writing.request import Rules
 from dray.client.kubeconfig import find_access
 from dray.errors import DeniedError, Error

@@ -28,12 +28,12 @@ from dray.scheduler.claims.reserve import Reserved, reserve
 from dray.scheduler.claims.score import needs_score, normalize, score
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.device_hints import DYNAMIC_RESOURCES, PREEMPTION
 from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.fit.filters import Fit, FitOptions
 from dray.scheduler.fit.rejection import Rejection
 from dray.scheduler.fit.volume_objects import Volumes
 from dray.scheduler.nodes import NodeInfo, Nodes
+from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, PREEMPTION
 from dray.scheduler.sampling import enough
 from dray.scheduler.scoring import BEST, choose, normalised
 from dray.scheduler.shapes import Shape, Shapes

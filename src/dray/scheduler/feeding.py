@@ -22,7 +22,7 @@ from dray.runtime.clock import Clock
 from dray.scheduler.claims.extended import owner_of
 from dray.scheduler.claims.tracking import ClaimChange
 from dray.scheduler.cycle import Cycle, Placed
-from dray.scheduler.device_hints import (
+from dray.scheduler.queue.device_hints import (
     CLAIM,
     DEVICE_CLASS,
     POD_GROUP,
@@ -31,8 +31,8 @@ from dray.scheduler.device_hints import (
     frees,
     object_happening,
 )
-from dray.scheduler.happenings import POD, Action, Happening, node_happening, pod_happening
-from dray.scheduler.queue import SchedulingQueue
+from dray.scheduler.queue.happenings import POD, Action, Happening, node_happening, pod_happening
+from dray.scheduler.queue.queue import SchedulingQueue
 
 BY_CLAIM: Final = "claim"
 """The index of pods by their claims, `NAMESPACE/NAME`."""

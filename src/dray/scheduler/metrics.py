@@ -8,8 +8,8 @@ from typing import Final
 from dray.runtime.metrics import Metrics, Sample
 from dray.scheduler.binding import Bindings
 from dray.scheduler.events import Teller
-from dray.scheduler.queue import SchedulingQueue
-from dray.scheduler.waiting import Place
+from dray.scheduler.queue.queue import SchedulingQueue
+from dray.scheduler.queue.waiting import Place
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 _RESULTS: Final = (SCHEDULED, UNSCHEDULABLE, ERROR)

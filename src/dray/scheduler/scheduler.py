@@ -28,19 +28,19 @@ from dray.scheduler.claims.reasons import why_nowhere
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import ClaimChange, Tracker
 from dray.scheduler.cycle import Cycle, CycleOptions, Failed, Placed, Refused
-from dray.scheduler.device_hints import DYNAMIC_RESOURCES, claims_gate, device_hints
 from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.events import Teller
 from dray.scheduler.feeding import Feed
 from dray.scheduler.fit.filters import gated
-from dray.scheduler.hints import fit_hints
 from dray.scheduler.metrics import ERROR, SCHEDULED, UNSCHEDULABLE, SchedulerMetrics
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.preempting import Preempting
-from dray.scheduler.queue import SchedulingQueue
+from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, claims_gate, device_hints
+from dray.scheduler.queue.hints import fit_hints
+from dray.scheduler.queue.queue import SchedulingQueue
+from dray.scheduler.queue.waiting import Place, QueueOptions
 from dray.scheduler.sources import Sources
 from dray.scheduler.storage import volume_hints
-from dray.scheduler.waiting import Place, QueueOptions
 from dray.scheduler.writing import Writer
 
 _log = get_log("scheduler")

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from dray.api.kinds import Resource
 from dray.client.store import Change
-from dray.scheduler.device_hints import object_happening
 from dray.scheduler.feeding import both
 from dray.scheduler.fit.rejection import VOLUME_BINDING, VOLUME_RESTRICTIONS, VOLUME_ZONE
 from dray.scheduler.fit.volume_objects import (
@@ -16,8 +15,9 @@ from dray.scheduler.fit.volume_objects import (
     StorageClass,
     Volumes,
 )
-from dray.scheduler.happenings import NODE, POD, Action, Happening
-from dray.scheduler.hints import Hints, Interest
+from dray.scheduler.queue.device_hints import object_happening
+from dray.scheduler.queue.happenings import NODE, POD, Action, Happening
+from dray.scheduler.queue.hints import Hints, Interest
 
 VOLUME_CLAIMS: Final = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, PersistentVolumeClaim, has_status=True

@@ -20,7 +20,7 @@ from dray.apiserver.http.writes import INDEXES
 from dray.apiserver.store.sqlite import open_store
 from dray.apiserver.upkeep import Upkeep
 from dray.apiserver.writing import indexes
-from dray.apiserver.writing.emptying import create_namespaces
+from dray.apiserver.writing.removing.emptying import create_namespaces
 from dray.apiserver.writing.request import Rules
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics

@@ -21,7 +21,7 @@ from dray.apiserver.http.server import Address, serve
 from dray.apiserver.http.writes import INDEXES
 from dray.apiserver.store.sqlite import open_store
 from dray.apiserver.writing import indexes
-from dray.apiserver.writing.emptying import create_namespaces
+from dray.apiserver.writing.removing.emptying import create_namespaces
 from dray.apiserver.writing.request import Rules
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access

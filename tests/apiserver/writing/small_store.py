@@ -12,7 +12,7 @@ from dray.apiserver.served import Document, Served, standard
 from dray.apiserver.store.contract import Change, ChangeKind, Index, Key, Stored, Transaction
 from dray.apiserver.writing import indexes
 from dray.apiserver.writing.create import create
-from dray.apiserver.writing.emptying import create_namespaces
+from dray.apiserver.writing.removing.emptying import create_namespaces
 from dray.apiserver.writing.request import FieldValidation, Rules, Write, Written
 
 T = TypeVar("T")

@@ -12,13 +12,13 @@ from typing import Any
 from dray.apiserver.patching.apply.apply import applied
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Transaction
-from dray.apiserver.writing.binding import bind
-from dray.apiserver.writing.collecting import collect
 from dray.apiserver.writing.create import create
-from dray.apiserver.writing.delete import delete
-from dray.apiserver.writing.eviction import evict
+from dray.apiserver.writing.kinds.binding import bind
+from dray.apiserver.writing.kinds.scale import update_scale
+from dray.apiserver.writing.removing.collecting import collect
+from dray.apiserver.writing.removing.delete import delete
+from dray.apiserver.writing.removing.eviction import evict
 from dray.apiserver.writing.request import Write, Written
-from dray.apiserver.writing.scale import update_scale
 from dray.apiserver.writing.update import finalize, update, update_status
 from dray.errors import Error
 from tests.apiserver.custom.definitions import definition

@@ -7,10 +7,10 @@ from typing import Any
 
 from dray.api.codec import loads
 from dray.apiserver.served import Document
-from dray.apiserver.writing.binding import bind
 from dray.apiserver.writing.create import create
-from dray.apiserver.writing.emptying import create_namespaces
+from dray.apiserver.writing.kinds.binding import bind
 from dray.apiserver.writing.managing import managed
+from dray.apiserver.writing.removing.emptying import create_namespaces
 from dray.apiserver.writing.request import Outcome, Written
 from dray.apiserver.writing.update import update, update_status
 from tests.apiserver.writing.small_store import SmallStore, pod

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dray.apiserver.served import Document
-from dray.apiserver.writing.delete import delete
 from dray.apiserver.writing.faults import BadRequestError
+from dray.apiserver.writing.removing.delete import delete
 from dray.apiserver.writing.request import Outcome, Written
 from dray.apiserver.writing.update import finalize, update, update_status
 from dray.errors import ConflictError, InvalidError, NotFoundError

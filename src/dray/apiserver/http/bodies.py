@@ -13,7 +13,7 @@ from dray.apiserver.http.discovery import JSON
 from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.protobuf.decode import PROTOBUF, decode_object
 from dray.apiserver.writing.faults import ObjectInvalidError
-from dray.apiserver.writing.grace import DeleteOptions
+from dray.apiserver.writing.removing.grace import DeleteOptions
 from dray.apiserver.writing.request import FieldValidation
 from dray.errors import InvalidError
 

@@ -22,23 +22,23 @@ from dray.apiserver.http.answers import json_answer, refused, success
 from dray.apiserver.http.bodies import LIMIT, delete_options, document_of, write_options
 from dray.apiserver.http.discovery import AGGREGATED, JSON, discover, discover_all
 from dray.apiserver.http.failures import RequestError
-from dray.apiserver.http.fanout import Watches
-from dray.apiserver.http.lists import Found, answer_list, as_list, as_table, find
 from dray.apiserver.http.measures import Measures, Seen
-from dray.apiserver.http.metadata_only import MetadataLines, as_metadata, metadata_of, wants_metadata
 from dray.apiserver.http.openapi import ROOT, ROOT_V2, openapi_document, openapi_index, openapi_v2
 from dray.apiserver.http.options import ListOptions, list_options
 from dray.apiserver.http.paths import Group, Place, parse_path
 from dray.apiserver.http.reviews import review_kind, reviewed
-from dray.apiserver.http.tables import table, wants_table
+from dray.apiserver.http.showing.metadata_only import MetadataLines, as_metadata, metadata_of, wants_metadata
+from dray.apiserver.http.showing.tables import table, wants_table
+from dray.apiserver.http.showing.views import seen_from
 from dray.apiserver.http.token_requests import requested_token, token_request
-from dray.apiserver.http.views import seen_from
-from dray.apiserver.http.watches import Lines, watching
+from dray.apiserver.http.watching.fanout import Watches
+from dray.apiserver.http.watching.lists import Found, answer_list, as_list, as_table, find
+from dray.apiserver.http.watching.watches import Lines, watching
 from dray.apiserver.http.writes import Body, ClusterView, decide, decide_delete, decide_delete_all
 from dray.apiserver.store.contract import LiveStore
 from dray.apiserver.writing.faults import not_found
+from dray.apiserver.writing.kinds.scale import scale_of
 from dray.apiserver.writing.request import Outcome, Rules, Write
-from dray.apiserver.writing.scale import scale_of
 from dray.errors import Error, InvariantError, NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log

@@ -20,14 +20,14 @@ from dray.apiserver.patching.apply.apply import applied
 from dray.apiserver.patching.entry import APPLY_PATCH, patched
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Index, Key, Lookup, Stored, Transaction
-from dray.apiserver.writing.binding import bind
-from dray.apiserver.writing.collection import delete_collection
 from dray.apiserver.writing.create import create
-from dray.apiserver.writing.delete import delete
-from dray.apiserver.writing.eviction import evict
-from dray.apiserver.writing.grace import DeleteOptions
+from dray.apiserver.writing.kinds.binding import bind
+from dray.apiserver.writing.kinds.scale import update_scale
+from dray.apiserver.writing.removing.collection import delete_collection
+from dray.apiserver.writing.removing.delete import delete
+from dray.apiserver.writing.removing.eviction import evict
+from dray.apiserver.writing.removing.grace import DeleteOptions
 from dray.apiserver.writing.request import Write, Written
-from dray.apiserver.writing.scale import update_scale
 from dray.apiserver.writing.update import Changing, finalize, update, update_status
 
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"

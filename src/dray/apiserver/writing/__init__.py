@@ -1,6 +1,6 @@
 """What a write does to the store: sync decisions over a `Transaction`, one file for each verb.
 
-`create`, `update`, `delete`, `collection`, `binding`, `eviction` are the doors; each takes a `Write` (what is asked, of
+`create`, `update`, `removing.delete`, `removing.collection`, `removing.eviction`, `kinds.binding` are the doors; each takes a `Write` (what is asked, of
 which kind, when) and returns `Written`. They raise errors with the API server's texts and leave the transaction as it
 was where they do. `indexes` names the store's indexes that they need.
 """
@@ -8,8 +8,8 @@ was where they do. `indexes` names the store's indexes that they need.
 from __future__ import annotations
 
 from dray.apiserver.store.contract import Index
-from dray.apiserver.writing.allocations import DEVICES
-from dray.apiserver.writing.dependents import OWNERS
+from dray.apiserver.writing.kinds.allocations import DEVICES
+from dray.apiserver.writing.removing.dependents import OWNERS
 
 
 def indexes() -> tuple[Index, ...]:

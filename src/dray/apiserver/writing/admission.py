@@ -11,16 +11,16 @@ from dray.api.validation import check_admin_access, check_admin_access_status
 from dray.apiserver.custom.definition import DEFINITIONS
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Transaction
-from dray.apiserver.writing.allocations import check_allocation
-from dray.apiserver.writing.definitions import (
+from dray.apiserver.writing.kinds.allocations import check_allocation
+from dray.apiserver.writing.kinds.definitions import (
     check_defined,
     complete_definition,
     faults_of_definition,
 )
-from dray.apiserver.writing.namespaces import check_create, find_namespace
-from dray.apiserver.writing.pods import admit_pod, complete_update
+from dray.apiserver.writing.kinds.namespaces import check_create, find_namespace
+from dray.apiserver.writing.kinds.pods import admit_pod, complete_update
+from dray.apiserver.writing.kinds.workloads import give_address, keep_address, select_pods_of_job
 from dray.apiserver.writing.request import Write
-from dray.apiserver.writing.workloads import give_address, keep_address, select_pods_of_job
 
 
 def complete_created(transaction: Transaction, write: Write, document: Document) -> None:

@@ -10,8 +10,8 @@ from dray.api.prepare import prepare_create
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Transaction
 from dray.apiserver.writing import admission, faults, metadata
-from dray.apiserver.writing.defaulting import fill
 from dray.apiserver.writing.faults import BadRequestError
+from dray.apiserver.writing.kinds.defaulting import fill
 from dray.apiserver.writing.managing import managed
 from dray.apiserver.writing.names import give_name
 from dray.apiserver.writing.request import Outcome, Write, Written

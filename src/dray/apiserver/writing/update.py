@@ -16,11 +16,12 @@ from dray.api.prepare import prepare_status, prepare_update
 from dray.api.validation.metadata import check_finalizer_domain
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Stored, Transaction
-from dray.apiserver.writing import admission, faults, grace, metadata
+from dray.apiserver.writing import admission, faults, metadata
 from dray.apiserver.writing.create import create
-from dray.apiserver.writing.defaulting import fill
+from dray.apiserver.writing.kinds.defaulting import fill
+from dray.apiserver.writing.kinds.pods import keep_pod_status
 from dray.apiserver.writing.managing import managed, settled
-from dray.apiserver.writing.pods import keep_pod_status
+from dray.apiserver.writing.removing import grace
 from dray.apiserver.writing.request import Outcome, Write, Written, document_of, existing, remove, replace
 
 Changing = Callable[[Document | None], Any]

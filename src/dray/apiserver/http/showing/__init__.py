@@ -1,0 +1,1 @@
+"""How objects are shown: tables for kubectl, metadata alone, other forms of the same object."""

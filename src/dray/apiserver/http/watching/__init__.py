@@ -1,0 +1,1 @@
+"""Collections over HTTP: lists in pieces, and watches that share their encoding."""
