@@ -1,7 +1,7 @@
 """What a write does to the store: sync decisions over a `Transaction`, one file for each verb.
 
-`create`, `update`, `removing.delete`, `removing.collection`, `removing.eviction`, `kinds.binding` are the doors; each takes a `Write` (what is asked, of
-which kind, when) and returns `Written`. They raise errors with the API server's texts and leave the transaction as it
+The doors are `create`, `update`, `removing.delete`, `removing.collection`, `removing.eviction` and `kinds.binding`; each
+takes a `Write` (what is asked, of which kind, when) and returns `Written`. They raise errors with the API server's texts and leave the transaction as it
 was where they do. `indexes` names the store's indexes that they need.
 """
 
