@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from dray.allocation.holding import Held
-from dray.allocation.overdraft import overdraft
+from dray.allocation.overdraft import Given, find_overdraft, overdraft, part_of
 from dray.api.codec import view
+from dray.api.quantity import Quantity
 from dray.api.resource import ResourceSlice
 
 
@@ -46,10 +47,13 @@ def share(device: str, number: int, amount: str | int) -> Held:
         # Overdrawn before, and this adds nothing to it.
         ([whole("a"), whole("b")], [share("free", 1, "1Gi")], ""),
         ([whole("a"), share("c", 1, "1Gi")], [share("c", 2, "1Gi")], ""),
+        ([whole("a"), whole("b"), share("c", 1, "1Gi")], [share("c", 2, "1Gi")], ""),
         ([share("free", 1, "4Gi")], [share("free", 2, "4Gi")], ""),
         ([share("free", 1, "4Gi")], [share("free", 2, "4294967297")], "capacity memory of device free: 8Gi is all there is"),
         ([], [share("free", 1, "5Gi"), share("free", 2, 4294967296)], "capacity memory of device free: 8Gi is all there is"),
         ([share("free", 1, "9Gi")], [share("free", 2, "0")], ""),
+        # A device without amounts has nothing of them to give.
+        ([], [Held("d", "n", "a", None, None, {"memory": "1"})], "capacity memory of device a: 0 is all there is"),
         # Not published any more: not judged.
         ([whole("gone")], [whole("gone-too"), whole("a")], ""),
     ],
@@ -67,3 +71,24 @@ def test_only_the_newest_generation_counts() -> None:
 def test_counters_that_are_not_there_are_not_judged() -> None:
     assert overdraft((DEVICES,), [whole("a")], [whole("b")]) == ""
     assert overdraft((), [whole("a")], [whole("b")]) == ""
+
+
+def test_an_overdraft_says_who_wants_what_and_who_has_the_rest() -> None:
+    parts = [part_of(one) for one in SLICES]
+    wanted = [whole("free"), whole("b")]
+    found = find_overdraft(parts, Given([whole("a"), share("c", 1, "1Gi")]), wanted)
+    assert found is not None
+    assert (found.what, found.where, found.wanted, found.users) == (
+        "counter s/m", "pool n", (whole("b"),), ("a", "c")
+    )  # fmt: skip
+    assert (found.total, found.asked, found.left) == (Quantity("10"), Quantity("5"), Quantity("0"))
+    found = find_overdraft(parts, Given([share("free", 1, "6Gi")]), [share("free", 2, 3 * 2**30)])
+    assert found is not None
+    assert (str(found.asked), str(found.left), found.users) == ("3Gi", "2Gi", ("free",))
+
+
+def test_what_is_left_of_an_overdrawn_counter_is_nothing() -> None:
+    parts = [part_of(one) for one in SLICES]
+    found = find_overdraft(parts, Given([whole("a"), whole("b")]), [whole("c")])
+    assert found is not None
+    assert found.left == Quantity("0")

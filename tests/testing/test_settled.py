@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -183,3 +184,11 @@ ONE = pod("one", "a")
 )
 def test_every_disorder_is_named(claims: list[Json], pods: list[Json], line: str) -> None:
     assert disorder(picture(claims, pods)) == [line]
+
+
+def test_an_older_generation_of_a_pool_counts_for_nothing() -> None:
+    old = {**SLICES[0]["spec"], "pool": {"name": "p", "generation": 0, "resourceSliceCount": 1}}
+    old["sharedCounters"] = [{"name": "card", "counters": {"memory": {"value": "9"}}}]
+    found = picture([claim("a", *(result(f"half-{number}") for number in range(3)), pod="one")], [ONE])
+    with_old = replace(found, slices=(*found.slices, view({"spec": old}, ResourceSlice)))
+    assert disorder(with_old) == ["counter d/p/card/memory is overdrawn: -1 are left"]

@@ -8,10 +8,10 @@ was where they do. `indexes` names the store's indexes that they need.
 from __future__ import annotations
 
 from dray.apiserver.store.contract import Index
-from dray.apiserver.writing.kinds.allocations import DEVICES
+from dray.apiserver.writing.kinds.allocations import DEVICES, POOLS
 from dray.apiserver.writing.removing.dependents import OWNERS
 
 
 def indexes() -> tuple[Index, ...]:
     """What a store must be opened with for these writes to work."""
-    return (DEVICES, OWNERS)
+    return (DEVICES, POOLS, OWNERS)

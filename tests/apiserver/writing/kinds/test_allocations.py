@@ -14,32 +14,11 @@ from dray.apiserver.writing.kinds.allocations import DEVICES
 from dray.apiserver.writing.removing.delete import delete
 from dray.apiserver.writing.update import update_status
 from dray.errors import ConflictError
-from tests.apiserver.writing.small_store import SmallStore, body, claim, result
+from tests.apiserver.writing.allocating import allocate, claims
+from tests.apiserver.writing.small_store import body, claim, result
 from tests.campaign import campaign
 
 SHARE, OTHER = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
-
-
-def allocate(store: SmallStore, name: str, *results: Document, namespace: str = "default") -> Document:
-    """Write an allocation, or take it back where there are no results."""
-    allocation = {"allocation": {"devices": {"results": list(results)}}} if results else {}
-
-    def change(old: Document | None) -> Document:
-        assert old is not None
-        return {**old, "status": allocation}
-
-    write = store.write("resourceclaims", name, namespace)
-    return body(store.run(lambda transaction: update_status(transaction, write, change)))
-
-
-def claims(*names: str) -> SmallStore:
-    store = SmallStore()
-    store.create("namespaces", {"metadata": {"name": "other"}})
-    labels = {"resource.kubernetes.io/admin-access": "true"}
-    store.create("namespaces", {"metadata": {"name": "admin", "labels": labels}})
-    for name in names:
-        store.create("resourceclaims", claim(name))
-    return store
 
 
 def test_a_device_is_allocated_once_and_the_refusal_names_the_holder() -> None:
