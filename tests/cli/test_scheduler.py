@@ -6,6 +6,7 @@ import pytest
 
 from dray.cli.main import main, make_parser
 from dray.cli.scheduler import make_options
+from dray.client.lease import LeaseTimes
 from dray.errors import InvalidError
 from dray.processes.scheduler import SchedulerOptions
 from dray.scheduler.cycle import Score
@@ -29,7 +30,9 @@ def test_flags() -> None:
     found = options(
         "--kubeconfig=/k", "--scheduler-name=default-scheduler", "--metrics-address=none", "--in-flight=8",
         "--seed=5", "--score=spread", "--preempt", "--profile=k8s-1.36", "--nodes-to-score=-1",
-        "--feature-gates=DRAWorkloadResourceClaims=true", "--leader-elect", "--leader-elect-lease=a/b",
+        "--feature-gates=DRAWorkloadResourceClaims=true", "--leader-elect",
+        "--leader-elect-resource-namespace=a", "--leader-elect-resource-name=b", "--leader-elect-lease-duration=9",
+        "--leader-elect-renew-deadline=6", "--leader-elect-retry-period=1",
     )  # fmt: skip
     config = found.config
     assert found.kubeconfig == Path("/k") and found.metrics is None
@@ -37,6 +40,7 @@ def test_flags() -> None:
     assert (config.cycle.score, config.cycle.seed, config.cycle.percent) == (Score.SPREAD, 5, -1)
     assert config.settings.options.profile.name == "k8s-1.36" and config.settings.workload_claims
     assert found.lease is not None and (found.lease.namespace, found.lease.name) == ("a", "b")
+    assert found.lease.times == LeaseTimes(9.0, 6.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,6 @@ def test_flags() -> None:
         "--in-flight=0",
         "--nodes-to-score=101",
         "--scheduler-name=",
-        "--leader-elect-lease=x",
         "--profile=k8s-1.20",
         "--feature-gates=X=true",
         "--metrics-address=x",

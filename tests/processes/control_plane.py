@@ -138,11 +138,6 @@ class ControlPlane:
     def controllers(self, *flags: str, through: int = 0) -> Program:
         return self._client("controllers", *flags, through=through)
 
-    def script(self, module: str, *words: str) -> Program:
-        return self._add(
-            module.rpartition(".")[2], sys.executable, "-m", module, str(self.kubeconfig()), *words
-        )
-
     async def restart_server(self) -> None:
         await self.server.kill()
         await self.server.start()

@@ -37,8 +37,8 @@ async def finish(work: Workload) -> None:
     assert left == []
 
 
-async def furnished(client: Client, *, simple: bool = False) -> Workload:
-    work = Workload(client, random.Random(SEED), simple)
+async def furnished(client: Client) -> Workload:
+    work = Workload(client, random.Random(SEED))
     await work.furnish(campaign(3, 25))
     return work
 

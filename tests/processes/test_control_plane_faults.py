@@ -61,7 +61,7 @@ async def test_connections_are_cut_and_held_up(tmp_path: Path) -> None:
 async def test_two_of_each_at_once(tmp_path: Path) -> None:
     """Nobody leads: they race for every claim and every pod."""
     async with control_plane(tmp_path) as (plane, client):
-        work = await furnished(client, simple=True)
+        work = await furnished(client)
         all_of_them = [plane.scheduler(f"--seed={number}") for number in range(2)]
         all_of_them += [plane.controllers() for _ in range(2)]
         await asyncio.gather(*(one.start() for one in all_of_them))
@@ -72,8 +72,8 @@ async def test_two_of_each_at_once(tmp_path: Path) -> None:
 async def test_leaders_are_killed_and_held_still(tmp_path: Path) -> None:
     """One of two leads. When it does not answer the other takes over, and it ends when it wakes up."""
     async with control_plane(tmp_path) as (plane, client):
-        work = await furnished(client, simple=True)
-        schedulers = [plane.script("tests.processes.elected_scheduler") for _ in range(2)]
+        work = await furnished(client)
+        schedulers = [plane.scheduler("--leader-elect", *LEASE) for _ in range(2)]
         controllers = [plane.controllers("--leader-elect", *LEASE) for _ in range(2)]
         for two in (schedulers, controllers):
             await two[0].start()

@@ -50,8 +50,6 @@ class Workload:
 
     client: Client
     rng: random.Random
-    simple: bool = False
-    """Whole devices only, one claim a pod, nodes that stay: what the API server itself guards when two schedulers race."""
     nodes: list[str] = field(default_factory=list)
     _made: int = 0
 
@@ -88,19 +86,18 @@ class Workload:
     async def add_pod(self) -> None:
         name = f"p{self._made}"
         self._made += 1
-        kind = self.rng.randrange(8 if self.simple else 10)
-        classes, most = (CLASSES[:1], 1) if self.simple else (CLASSES, 2)
+        kind = self.rng.randrange(10)
         entries: list[Json] = []
         requests = {"cpu": "10m"}
         if kind < 3:
-            chosen = self.rng.choice(classes)
+            chosen = self.rng.choice(CLASSES)
             count = 1 if chosen == "share" else self.rng.randint(1, 2)
             if self.rng.random() < 0.05:
                 count = 32  # more than any node has
             await self._create(RESOURCE_CLAIMS, claim(name, chosen, count))
             entries = [{"name": "own", "resourceClaimName": name}]
         elif kind < 7:
-            several = [self.rng.choice(classes) for _ in range(self.rng.randint(1, most))]
+            several = [self.rng.choice(CLASSES) for _ in range(self.rng.randint(1, 2))]
             entries = [
                 {"name": f"e{number}", "resourceClaimTemplateName": one} for number, one in enumerate(several)
             ]
@@ -132,7 +129,7 @@ class Workload:
             chance = self.rng.random()
             if chance < 0.3:
                 await self.end_pod()
-            elif chance < 0.33 and not self.simple:
+            elif chance < 0.33:
                 await self.bounce_node()
 
     async def relieve(self) -> None:

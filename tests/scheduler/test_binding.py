@@ -48,7 +48,7 @@ class Held:
 @pytest.mark.parametrize("fault", Fault)
 @pytest.mark.parametrize(
     ("method", "ending"),
-    [("PATCH", "resourceclaims/p"), ("PATCH", "resourceclaims/p/status"), ("POST", "pods/p/binding")],
+    [("PATCH", "resourceclaims/p"), ("PUT", "resourceclaims/p/status"), ("POST", "pods/p/binding")],
 )
 async def test_each_write_may_fail(server: Live, method: str, ending: str, fault: Fault) -> None:
     await server.node("n", 1)
@@ -126,46 +126,47 @@ async def test_a_reservation_that_is_no_more(server: Live) -> None:
 
 
 async def test_the_pod_is_deleted_meanwhile(server: Live) -> None:
+    """Its reservation stays: that is how a claim controller sees that nobody needs the claim."""
     await server.node("n", 1)
     async with behind(server) as line:
-        held = Held(line, "PATCH", "resourceclaims/p/status")
-        await server.both("p")
+        held = Held(line, "PUT", "resourceclaims/p/status")
+        pod = await server.both("p")
         await held.reached.wait()
         await server.client.delete(PODS, "p", namespace=NS, options=DeleteOptions(grace_period=0))
-
-        async def is_unreserved() -> bool:
-            claim = await server.get_claim("p")
-            return claim.status.allocation is not None and not claim.status.reserved_for
-
-        await until(is_unreserved)
+        await until(lambda: is_reserved(server, "p", pod.metadata.uid))
+        await asyncio.sleep(0.1)
+        assert await is_reserved(server, "p", pod.metadata.uid)
         await server.end("p")
         await server.both("q")
         await server.wait_bound("q")
     assert line.count("POST", "pods/p/binding") == 0
 
 
+async def is_reserved(server: Live, name: str, *uids: str) -> bool:
+    claim = await server.get_claim(name)
+    users = sorted(one.uid for one in claim.status.reserved_for)
+    return claim.status.allocation is not None and users == sorted(uids)
+
+
 async def test_the_pod_is_bound_by_somebody_else_meanwhile(server: Live) -> None:
+    """Who bound it may rely on the claim as it is by then, so it keeps its user."""
     await server.node("n", 1, has={"cpu": "1"})
     await server.node("m", 0, has={"cpu": "1"})
     async with behind(server) as line:
-        held = Held(line, "PATCH", "resourceclaims/p/status")
-        await server.both("p", cpu="1")
+        held = Held(line, "PUT", "resourceclaims/p/status")
+        pod = await server.both("p", cpu="1")
         await held.reached.wait()
         await server.bind("p", "m")
-
-        async def is_unreserved() -> bool:
-            claim = await server.get_claim("p")
-            return claim.status.allocation is not None and not claim.status.reserved_for
-
-        await until(is_unreserved)
+        await until(lambda: is_reserved(server, "p", pod.metadata.uid))
         await server.pod("q", cpu="1")  # m is taken, and n is not
         assert (await server.wait_bound("q")) == {"p": "m", "q": "n"}
+        assert await is_reserved(server, "p", pod.metadata.uid)
 
 
 async def test_the_node_is_gone_meanwhile(server: Live) -> None:
     await server.node("n", 1)
     async with behind(server) as line:
-        held = Held(line, "PATCH", "resourceclaims/p/status")
+        held = Held(line, "PUT", "resourceclaims/p/status")
         await server.both("p")
         await held.reached.wait()
         await server.client.delete(NODES, "n")
@@ -191,7 +192,7 @@ async def test_somebody_writes_to_the_claim_meanwhile(server: Live) -> None:
     """A conflict: the claim is read again, and what was decided still holds."""
     await server.node("n", 1)
     async with behind(server) as line:
-        held = Held(line, "PATCH", "resourceclaims/p/status")
+        held = Held(line, "PUT", "resourceclaims/p/status")
         await server.both("p")
         await held.reached.wait()
         await server.client.patch(RESOURCE_CLAIMS, "p", {"metadata": {"labels": {"a": "b"}}}, namespace=NS)
@@ -202,12 +203,51 @@ async def test_another_claim_takes_the_device_meanwhile(server: Live) -> None:
     await server.node("n", 2)
     await server.claim("other")
     async with behind(server) as line:
-        held = Held(line, "PATCH", "resourceclaims/p/status")
+        held = Held(line, "PUT", "resourceclaims/p/status")
         await server.both("p")
         await held.reached.wait()
         result = {"request": "r", "driver": "d.example.com", "pool": "n", "device": "g0"}
         change = {"status": {"allocation": {"devices": {"results": [result]}}}}
         await server.client.patch(RESOURCE_CLAIMS, "other", change, namespace=NS, subresource="status")
+        await server.wait_bound("p")
+    assert await server.held() == {"other": ["n/g0"], "p": ["n/g1"]}
+
+
+async def test_devices_of_no_use_are_given_back(server: Live) -> None:
+    """The pod lacks a device for its second claim on all nodes; what the first one got in an earlier try is for others."""
+    await server.node("n", 1)
+    await server.claim("one")
+    await server.claim("two")
+    result = {"request": "r", "driver": "d.example.com", "pool": "n", "device": "g0"}
+    change = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    await server.client.patch(RESOURCE_CLAIMS, "one", change, namespace=NS, subresource="status")
+    async with behind(server):
+        await server.pod("p", "one", "two")
+        await server.wait_message("p", "cannot allocate all claims")
+        await server.both("q")
+        await server.wait_bound("q")
+    assert await server.held() == {"q": ["n/g0"]}
+
+
+async def test_another_claim_takes_the_share_meanwhile(server: Live) -> None:
+    """The server refuses more than a device has, as it refuses a device that is taken: other devices are tried."""
+    await server.node("n", 0)
+    await server.slice("n", 2, allowMultipleAllocations=True, capacity={"memory": {"value": "10"}})
+    for name in ("p", "other"):
+        exactly = {"deviceClassName": "c", "capacity": {"requests": {"memory": "6"}}}
+        spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        await server.client.create(
+            RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": NS}, "spec": spec}
+        )
+    async with behind(server) as line:
+        held = line.hold("PUT", "resourceclaims/p/status")
+        await server.pod("p", "p")
+        await held.reached.wait()
+        share = {"shareID": "d9340f07-355c-4ef6-970f-c828d1ec1a34", "consumedCapacity": {"memory": "6"}}
+        result = {"request": "r", "driver": "d.example.com", "pool": "n", "device": "g0", **share}
+        change = {"status": {"allocation": {"devices": {"results": [result]}}}}
+        await server.client.patch(RESOURCE_CLAIMS, "other", change, namespace=NS, subresource="status")
+        held.go.set()
         await server.wait_bound("p")
     assert await server.held() == {"other": ["n/g0"], "p": ["n/g1"]}
 

@@ -115,10 +115,14 @@ def test_a_selector_error_is_a_failure() -> None:
     assert isinstance(found, Failed) and "nothing" in found.reason
 
 
-def test_a_broken_preference_is_a_failure() -> None:
+def test_a_broken_preference_is_a_failure_where_there_is_a_choice() -> None:
     wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Odd"}]}}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
-    assert isinstance(a_cycle().decide(a_pod("p", affinity=affinity), NOW), Failed)
+    pod = a_pod("p", affinity=affinity)
+    for _ in range(2):
+        found = a_cycle(nodes=2).decide(pod, NOW)
+        assert isinstance(found, Failed) and "Odd" in found.reason
+    assert placed(a_cycle(nodes=1), pod).node == "n0"
 
 
 def test_only_named_nodes_are_looked_at() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from dray.api.core.pod import ContainerExtendedResourceRequest, Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
+from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource import ResourceClaim
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
@@ -91,6 +92,33 @@ async def test_a_refusal_ends_it(server: Live) -> None:
     assert (await server.get_pod("p")).metadata.deletion_timestamp is None
 
 
+async def test_a_deletion_is_meant_for_the_claim_as_it_was_left(server: Live) -> None:
+    """Somebody else writes to it before it goes: then it stays."""
+    await server.claim("c")
+    claim = await server.client.patch(
+        RESOURCE_CLAIMS, "c", {"metadata": {"finalizers": [CLAIM_FINALIZER]}}, namespace=NS
+    )
+    async with behind(server) as (line, writer):
+        held = line.hold("DELETE", "resourceclaims/c")
+        work = asyncio.ensure_future(writer.settle(writes.delete(claim)))
+        await held.reached.wait()
+        await server.client.patch(RESOURCE_CLAIMS, "c", {"metadata": {"labels": {"a": "b"}}}, namespace=NS)
+        held.go.set()
+        assert (await work).startswith("delete claim default/c: ")
+        assert await writer.settle(writes.delete(await server.get_claim("c"))) == ""
+    assert not (await server.client.list(RESOURCE_CLAIMS)).items
+
+
+async def test_a_binding_may_be_for_this_very_version(server: Live) -> None:
+    await server.node("n", 0)
+    old = await server.pod("p")
+    new = await server.client.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, namespace=NS)
+    writer = Writer(server.client, SystemClock())
+    with pytest.raises(ConflictError):
+        await writer.bind(old, "n", is_exact=True)
+    await writer.bind(new, "n", is_exact=True)
+
+
 async def test_a_binding_whose_answer_was_lost_is_found(server: Live) -> None:
     await server.node("n", 0)
     await server.node("m", 0)
@@ -155,7 +183,7 @@ async def test_the_special_claim_that_was_named_first_stays(server: Live) -> Non
     writer = Writer(server.client, SystemClock())
 
     async def tell(claim: ResourceClaim) -> str:
-        return await writer.tell(writes.tell_pod(pod, claim, MAPPINGS), pod, claim)
+        return (await writer.tell(writes.tell_pod(pod, claim, MAPPINGS), pod, claim))[1]
 
     async def named() -> str | None:
         told = (await server.get_pod("p")).status.extended_resource_claim_status
@@ -178,5 +206,5 @@ async def test_the_name_of_the_special_claim_gets_through(server: Live) -> None:
         write = writes.tell_pod(pod, claim, MAPPINGS)
         async with behind(server) as (line, writer):
             line.judge = once("PATCH", f"pods/p{number}/status", fault)
-            reason = await writer.tell(write, pod, claim)
+            _, reason = await writer.tell(write, pod, claim)
         assert (reason == "") == (fault is not Fault.UNAUTHORIZED), reason

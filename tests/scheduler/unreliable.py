@@ -31,18 +31,38 @@ Judge = Callable[[str, str], Fault | None]
 
 
 @dataclass
+class Hold:
+    """The first request of a kind waits here, before it gets to the server, until `go` is set."""
+
+    method: str
+    ending: str
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait(self, method: str, path: str) -> None:
+        if method == self.method and path.endswith(self.ending) and not self.reached.is_set():
+            self.reached.set()
+            await self.go.wait()
+
+
+@dataclass
 class Line:
     """`judge` may be set at any time. `seen` are the writes, in order."""
 
     judge: Judge = lambda method, path: None
     seen: list[tuple[str, str]] = field(default_factory=list)
     watches: set[asyncio.Task[None] | None] = field(default_factory=set)
+    holds: list[Hold] = field(default_factory=list)
 
     def cut_watches(self) -> None:
         """As if the network went away for a moment."""
         for task in self.watches:
             if task is not None:
                 task.cancel()
+
+    def hold(self, method: str, ending: str) -> Hold:
+        self.holds.append(Hold(method, ending))
+        return self.holds[-1]
 
     def count(self, method: str, ending: str) -> int:
         return sum(1 for one, path in self.seen if one == method and path.endswith(ending))
@@ -74,6 +94,8 @@ async def unreliable(access: ClusterAccess, kubeconfig: Path) -> AsyncIterator[L
             is_write = request.method not in ("GET", "HEAD")
             if is_write:
                 line.seen.append((request.method, request.path))
+            for hold in line.holds:
+                await hold.wait(request.method, request.path)
             fault = line.judge(request.method, request.path)
             if fault in (Fault.UNAUTHORIZED, Fault.OVERLOADED):
                 # Who is told to come back later knows that nothing was done.

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.agent import parse_address
+from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
-    from dray.client.leader import LeaderConfig
     from dray.controllers.guard.webhook import Service
     from dray.processes.controllers import GuardOptions
 
@@ -27,7 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
     )
     _add_work(parser.add_argument_group("which controllers, and how they work"))
-    _add_leader(parser.add_argument_group("one of several"))
+    add_leader_flags(
+        parser.add_argument_group("one of several"),
+        "dray-controllers",
+        elect="work only while holding a Lease; without it several may run at once, which is safe but wasteful",
+        namespace="where the Leases, and the guard's ConfigMap, are",
+        lease="the controllers' Lease",
+    )
     _add_guard(parser.add_argument_group("the guard: no device is allocated twice on a real API server"))
     parser.add_argument(
         "--metrics-address",
@@ -73,38 +79,6 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         help="pods and claims that are worked on at once (default 10)",
     )
-
-
-def _add_leader(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--leader-elect",
-        action="store_true",
-        help="work only while holding a Lease; without it several may run at once, which is safe but wasteful",
-    )
-    group.add_argument(
-        "--leader-elect-resource-namespace",
-        default="kube-system",
-        metavar="NS",
-        help="where the Leases, and the guard's ConfigMap, are (default kube-system)",
-    )
-    group.add_argument(
-        "--leader-elect-resource-name",
-        default="dray-controllers",
-        metavar="NAME",
-        help="the controllers' Lease (default dray-controllers)",
-    )
-    for flag, default, text in (
-        ("lease-duration", 15.0, "how long others wait for a leader that went silent"),
-        ("renew-deadline", 10.0, "how long a leader works without having renewed"),
-        ("retry-period", 2.0, "how often it is tried"),
-    ):
-        group.add_argument(
-            f"--leader-elect-{flag}",
-            type=float,
-            default=default,
-            metavar="SECONDS",
-            help=f"{text} (default {default:g})",
-        )
 
 
 def _add_guard(group: argparse._ArgumentGroup) -> None:
@@ -177,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidError(
             "--concurrent-resourceclaim-syncs: must be 1 or more", field="--concurrent-resourceclaim-syncs"
         )
-    leader = _leader(arguments, arguments.leader_elect_resource_name)
+    leader = leader_config(arguments, arguments.leader_elect_resource_name)
     options = ControllersOptions(
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
@@ -190,18 +164,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     run_until_signalled(lambda: run_controllers(options))
     return 0
-
-
-def _leader(arguments: argparse.Namespace, name: str) -> LeaderConfig:
-    from dray.client.leader import LeaderConfig
-    from dray.client.lease import LeaseTimes
-
-    times = LeaseTimes(
-        arguments.leader_elect_lease_duration,
-        arguments.leader_elect_renew_deadline,
-        arguments.leader_elect_retry_period,
-    )
-    return LeaderConfig(arguments.leader_elect_resource_namespace, name, times=times)
 
 
 def _guard(arguments: argparse.Namespace) -> GuardOptions:
@@ -220,7 +182,7 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
     return GuardOptions(
         address=address,
         directory=arguments.guard_dir.absolute(),
-        leader=_leader(arguments, arguments.guard_name),
+        leader=leader_config(arguments, arguments.guard_name),
         where=where,
         installs=not arguments.no_guard_webhook,
         config=GuardConfig(

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     work.add_argument(
         "--in-flight", type=int, default=64, metavar="N", help="pods written at once (default 64)"
     )
-    work.add_argument("--leader-elect", action="store_true", help="work only while holding a Lease")
-    work.add_argument(
-        "--leader-elect-lease",
-        default="kube-system/dray-scheduler",
-        metavar="NS/NAME",
-        help="that Lease (default kube-system/dray-scheduler)",
+    add_leader_flags(
+        parser.add_argument_group("one of several"),
+        "dray-scheduler",
+        elect="work only while holding a Lease; without it several may run at once, which is safe but wasteful",
+        namespace="where the Lease is",
+        lease="the scheduler's Lease",
     )
 
 
@@ -107,7 +108,6 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
 
     from dray.allocation.profiles import profile_named
     from dray.cli.agent import parse_address
-    from dray.client.leader import LeaderConfig
     from dray.processes.scheduler import SchedulerOptions
     from dray.scheduler.claims.settings import Settings
     from dray.scheduler.cycle import CycleOptions, Score
@@ -119,9 +119,7 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
         raise InvalidError("--nodes-to-score must be -1 to 100", field="--nodes-to-score")
     if not arguments.scheduler_name:
         raise InvalidError("--scheduler-name must not be empty", field="--scheduler-name")
-    namespace, _, name = arguments.leader_elect_lease.partition("/")
-    if not (namespace and name):
-        raise InvalidError("--leader-elect-lease must be NAMESPACE/NAME", field="--leader-elect-lease")
+    leader = leader_config(arguments, arguments.leader_elect_resource_name)
     settings = Settings.of_gates(profile_named(arguments.profile), arguments.feature_gates)
     settings = replace(settings, quirks=settings.quirks.switched(arguments.quirks))
     score = Score(arguments.score)
@@ -137,5 +135,5 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
         context=arguments.context,
         config=config,
         metrics=parse_address(arguments.metrics_address),
-        lease=LeaderConfig(namespace, name) if arguments.leader_elect else None,
+        lease=leader if arguments.leader_elect else None,
     )

@@ -202,9 +202,8 @@ class Informer(Generic[T]):
         handler(change)
         took = loop.time() - started
         if took > SLOW:
-            _log.warning(
-                "handler is slow", resource=self.resource, handler=repr(handler), took_s=round(took, 3)
-            )
+            name = getattr(handler, "__qualname__", type(handler).__qualname__)
+            _log.warning("handler is slow", resource=self.resource, handler=name, took_s=round(took, 3))
 
     async def _wait_turn(self) -> None:
         if self._is_stopped:

@@ -7,7 +7,7 @@ restart is in the API: a pod that was not bound is decided anew, with the device
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,8 @@ from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker, has_same_devices, version_of
 from dray.scheduler.claims.writes import Verb, Write
 from dray.scheduler.cycle import Placed
+from dray.scheduler.pod_binding import Attempt, bind_pod
+from dray.scheduler.taking_back import Taker
 from dray.scheduler.writing import Patience, Writer
 
 Key = tuple[str, str]
@@ -112,11 +114,11 @@ class Binder:
 
         Not where nobody knows whether the pod got its node: then its claims stay as they are, and it is tried again.
         """
-        written: dict[int, ResourceClaim] = {}
-        reason = await self._write(placed, written)
+        attempt = Attempt(placed, placed.pod)
+        reason = await self._write(attempt)
         if not reason:
             try:
-                await self.writer.bind(placed.pod, placed.node)
+                await bind_pod(self.writer, attempt)
             except UnavailableError as error:
                 return f"binding has no answer: {error}"
             except InvariantError:
@@ -124,7 +126,7 @@ class Binder:
             except Error as error:
                 reason = f"binding rejected: {error}"
         if reason and placed.reserved is not None:
-            await self._undo(placed.reserved, written)
+            await self._undo(placed.reserved, attempt)
         return reason
 
     async def confirm(self, uid: str, claim: ResourceClaim) -> None:
@@ -146,13 +148,16 @@ class Binder:
             if found.metadata.uid == claim.metadata.uid and version_of(found) != version_of(claim):
                 return
             break
-        self.tracker.linger(uid, self._clock.now(), version=version_of(claim))
+        self.tracker.linger(uid, self._clock.monotonic(), version=version_of(claim))
 
-    async def _undo(self, reserved: Reserved, written: Mapping[int, ResourceClaim]) -> None:
+    async def _undo(self, reserved: Reserved, attempt: Attempt) -> None:
         """A reservation that was there before is left alone: another scheduler may be about to bind the pod."""
-        claims = [written.get(place) or _unreserved(one) for place, one in enumerate(reserved.plan.claims)]
-        writes = unreserve(reserved, claims, self.tracker, self._clock.now())
-        await self.writer.settle(writes, self._seen)
+        claims = [
+            attempt.claims[place] if place in attempt.reserved else _unreserved(one)
+            for place, one in enumerate(reserved.plan.claims)
+        ]
+        writes = unreserve(reserved, claims, self.tracker, self._clock.monotonic())
+        await Taker(self.writer).take(reserved.plan.pod, writes, self._seen)
 
     def _seen(self, answer: Model | None) -> None:
         if isinstance(answer, ResourceClaim):
@@ -162,32 +167,30 @@ class Binder:
     def _clock(self) -> Clock:
         return self.writer.clock
 
-    async def _write(self, placed: Placed, written: dict[int, ResourceClaim]) -> str:
-        """All but the pod's own binding; claims that are bound by this get into `written`."""
-        reserved = placed.reserved
+    async def _write(self, attempt: Attempt) -> str:
+        """All but the pod's own binding."""
+        placed, reserved = attempt.placed, attempt.placed.reserved
         if reserved is not None:
             wanted = bindings(reserved)
             try:
-                found = await self._looked_at(reserved, {one.place for one in wanted})
+                found = await self._looked_at(attempt, reserved, {one.place for one in wanted})
             except InvariantError:
                 raise
             except Error as error:
                 return str(error)
             for binding in (*wanted, *found):
-                claim, reason = await self._bind_claim(binding)
-                if claim is not None:
-                    written[binding.place] = claim
-                if reason:
+                if reason := await self._bind_claim(attempt, binding):
                     return reason
             told = pod_write(reserved)
             if told is not None and (reason := await self.writer.settle((told,))):
                 return reason
-            claims = [written.get(place, one) for place, one in enumerate(reserved.plan.claims)]
-            if reason := await self._wait_ready(placed, claims):
+            if reason := await self._wait_ready(placed, tuple(one for _, one in attempt.stored())):
                 return reason
         return self.obstacle(placed)
 
-    async def _looked_at(self, reserved: Reserved, others: Container[int]) -> tuple[ClaimBinding, ...]:
+    async def _looked_at(
+        self, attempt: Attempt, reserved: Reserved, others: Container[int]
+    ) -> tuple[ClaimBinding, ...]:
         """Claims that had the pod as a user before this try are read anew, and bound where they have not any more: what is
         known of them may be from before a reservation was taken back. Only pods that were tried before have such claims.
         """
@@ -205,48 +208,63 @@ class Binder:
                 break
             if not has_same_devices(found.status.allocation, claim.status.allocation):
                 raise ConflictError(f"claim {full_name(claim)} got other devices in the meantime")
+            attempt.claims[place] = found
             if not plan.may_use(found):
                 lost.append(ClaimBinding(plan, place, found))
         return tuple(lost)
 
-    async def _bind_claim(self, binding: ClaimBinding) -> tuple[ResourceClaim | None, str]:
-        """The claim as it is stored with our reservation, and why that is not enough."""
-        claim, patience = binding.claim, Patience(self._clock)
+    async def _bind_claim(self, attempt: Attempt, binding: ClaimBinding) -> str:
+        """Why the claim could not be reserved for the pod; "" where it is."""
+        claim, patience, is_own = binding.claim, Patience(self._clock), False
         while True:
             step = next_step(binding, claim, self.settings, self._clock.now())
             if step.write is None:
                 break
             try:
-                claim = await self._step(binding, claim, step.write, patience)
+                claim, is_own = await self._step(binding, claim, step.write, patience)
             except InvariantError:
                 raise
             except Error as error:
                 self._note(binding, claim, step.write, error, patience)
-                made = claim if claim.metadata.name != binding.claim.metadata.name else None
-                return made, f"{step.write.purpose}: {error}"
+                if claim.metadata.name != binding.claim.metadata.name:
+                    attempt.claims[binding.place] = claim
+                    attempt.reserved.add(binding.place)
+                return f"{step.write.purpose}: {error}"
         if not step.status.is_success:
             note_failed(self.tracker, binding)
-            return None, step.status.reason
-        note_bound(self.tracker, binding, claim, self._clock.now())
+            return step.status.reason
+        note_bound(self.tracker, binding, claim, self._clock.monotonic())
         self.on_bound(binding.claim, claim)
+        attempt.claims[binding.place] = claim
+        attempt.reserved.add(binding.place)
+        if is_own:
+            attempt.sure.add(binding.place)
+        return await self._tell(attempt, binding, claim)
+
+    async def _tell(self, attempt: Attempt, binding: ClaimBinding, claim: ResourceClaim) -> str:
         last = last_write(binding, claim)
-        return claim, await self.writer.tell(last, binding.pod, claim) if last is not None else ""
+        if last is None:
+            return ""
+        told, reason = await self.writer.tell(last, binding.pod, claim)
+        attempt.pod = told or attempt.pod
+        return reason
 
     def _note(
         self, binding: ClaimBinding, claim: ResourceClaim, write: Write, error: Error, patience: Patience
     ) -> None:
         """A write was given up. It, or one before it, may have been stored, or still be on its way."""
         told = UnavailableError(str(error)) if patience.has_lost else error
-        note_error(self.tracker, binding, claim, write, told, self._clock.now())
+        note_error(self.tracker, binding, claim, write, told, self._clock.monotonic())
         if patience.has_lost and binding.allocation is not None:
             self.on_stray(binding.claim.metadata.uid, claim)
 
     async def _step(
         self, binding: ClaimBinding, claim: ResourceClaim, write: Write, patience: Patience
-    ) -> ResourceClaim:
-        """Send one write; where it met a conflict or had no answer, the claim as it is now. An error ends the binding."""
+    ) -> tuple[ResourceClaim, bool]:
+        """Send one write; the claim, and whether this write made it so. Where it met a conflict or had no answer, that is
+        the claim as it is now. An error ends the binding."""
         try:
-            return await self.writer.send_claim(write)
+            return await self.writer.send_claim(write), True
         except (ConflictError, UnavailableError) as error:
             failure: Error = error
         is_lost = isinstance(failure, UnavailableError)
@@ -268,11 +286,10 @@ class Binder:
                 raise failure  # nobody wrote to it: it is refused for another reason, such as a device that is taken
             if not is_lost and binding.claim.metadata.name != IN_MEMORY:
                 await patience.wait(failure)
-            return found
+            return found, False
 
-    async def _wait_ready(self, placed: Placed, claims: list[ResourceClaim]) -> str:
+    async def _wait_ready(self, placed: Placed, awaited: tuple[ResourceClaim, ...]) -> str:
         """Devices with binding conditions report that they are attached, or that they are not, or time passes."""
-        awaited = tuple(claims)
         if not self.settings.has_binding_conditions or not any(map(has_conditions, awaited)):
             return ""
         self.on_wait(placed)

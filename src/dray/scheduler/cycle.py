@@ -141,10 +141,7 @@ class Cycle:
         """For a pod that waits. Placed: reserved and counted; the pod is to be bound or given to `forget`."""
         if not len(self.nodes):
             return Refused(pod, Diagnosis(0))
-        try:
-            shape = self._shape(pod)
-        except InvalidError as error:
-            return Failed(pod, str(error))
+        shape = self._shape(pod)
         if (barred := shape.fit.barred()) is not None:
             return Refused(pod, Diagnosis(len(self.nodes), barred=barred))
         found = pre_filter(pod, self.tracker, self._settings)
@@ -212,7 +209,10 @@ class Cycle:
             return Failed(pod, looked.error.reason)
         while looked.feasible:
             made: dict[str, NodeAllocation] = {}
-            sums = self._sums(shape, asked, looked.feasible, made)
+            try:
+                sums = self._sums(shape, asked, looked.feasible, made)
+            except InvalidError as error:
+                return Failed(pod, str(error))
             chosen = choose(looked.feasible, sums, pod, self._options.seed)
             reserved = reserve(asked, chosen.node, made.get(chosen.name)) if asked is not None else None
             if isinstance(reserved, Status):
@@ -321,7 +321,9 @@ class Cycle:
             places.update(answer.unavailable)
             looked.rejected[info.name] = _rejection(status)
         diagnosis = Diagnosis(len(self.nodes), looked.rejected)
-        post = post_filter(asked.plan, places, self._idle(pod)) if asked is not None else None
+        post = None
+        if asked is not None:
+            post = post_filter(asked.plan, places or _unused(asked.plan), self._idle(pod))
         refused = Refused(pod, diagnosis, asked, tuple(short), post)
         if self._asked_for is not None and not places:
             if len(self._refusals) >= _KEPT_REFUSALS:
@@ -346,6 +348,14 @@ def _wanted(shape: Shape, asked: Filter | None) -> _Wanted | None:
     if plan.special is not None or plan.pending or any(one.status.allocation for one in plan.claims):
         return None
     return shape, tuple([encode(one.spec.devices) for one in plan.claims])
+
+
+def _unused(plan: PodClaims) -> set[int]:
+    """Claims of the pod that hold devices, from an earlier try, while it lacks others everywhere and nobody uses them."""
+    claims = enumerate(plan.claims[: plan.users])
+    return {
+        place for place, one in claims if one.status.allocation is not None and not one.status.reserved_for
+    }
 
 
 def _allocations(asked: Filter, nodes: Iterable[NodeInfo]) -> dict[str, NodeAllocation]:

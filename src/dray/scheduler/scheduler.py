@@ -41,6 +41,7 @@ from dray.scheduler.queue.queue import SchedulingQueue
 from dray.scheduler.queue.waiting import Place, QueueOptions
 from dray.scheduler.sources import Sources
 from dray.scheduler.storage import volume_hints
+from dray.scheduler.taking_back import Taker
 from dray.scheduler.writing import Writer
 
 _log = get_log("scheduler")
@@ -232,7 +233,9 @@ class Scheduler:
     async def _settle(self, refused: Refused) -> None:
         """A claim gives back devices of no use; its change brings the pod back."""
         if refused.post is not None:
-            await self._writer.settle(refused.post.writes)
+            pod = refused.pod
+            writes, is_wanted = refused.post.writes, lambda: self._current(pod) is not None
+            await Taker(self._writer).take(pod, writes, is_wanted=is_wanted)
 
     def _failed(self, failed: Failed) -> None:
         self._queue.failed(failed.pod.metadata.uid, self._clock.monotonic())
@@ -273,7 +276,7 @@ class Scheduler:
             due = self._queue.next_due()
             left = TICK if due is None else due - self._clock.monotonic()
             await self._clock.sleep(min(max(left, _LEAST_TICK), TICK))
-            for claim in self._tracker.drop_overdue(self._clock.now()):
+            for claim in self._tracker.drop_overdue(self._clock.monotonic()):
                 self._feed.claim_news(ClaimChange(claim, None))
             self._tell_gated(told)
             self._preempting.prune(lambda uid: self._queue.get(uid) is not None)

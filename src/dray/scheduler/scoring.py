@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Final
 
 from dray.api.core import Pod
+from dray.errors import InvalidError
 from dray.scheduler.fit import taints
 from dray.scheduler.fit.rejection import NODE_AFFINITY, NODE_RESOURCES_FIT, TAINT_TOLERATION
 from dray.scheduler.fit.selectors import Preferred
@@ -29,20 +30,27 @@ WEIGHTS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What of a pod counts for scores, worked out once. Make it with `Wish.of`."""
+    """What of a pod counts for scores, worked out once. Make it with `Wish.of`. `fault`: a preferred term cannot be read,
+    which matters once there is a choice between nodes."""
 
     pod: Pod
     use: ScoredUse
     asked: ScoredUse
     preferred: Preferred
     compare_numbers: bool = False
+    fault: InvalidError | None = None
 
     @staticmethod
     def of(pod: Pod, *, compare_numbers: bool = False) -> Wish:
-        """Raises InvalidError where a preferred term cannot be read."""
+        """Never an error: see `fault`."""
         takes = taken(pod)
         asked = ScoredUse(takes.get(CPU, 0), takes.get(MEMORY, 0))
-        return Wish(pod, scored_wish(pod), asked, Preferred.of(pod), compare_numbers)
+        preferred, fault = Preferred(), None
+        try:
+            preferred = Preferred.of(pod)
+        except InvalidError as error:
+            fault = error
+        return Wish(pod, scored_wish(pod), asked, preferred, compare_numbers, fault)
 
 
 def scores(wish: Wish, nodes: Sequence[NodeInfo]) -> dict[str, list[int]]:

@@ -57,7 +57,9 @@ class Shape:
         return known.rejection
 
     def scores(self, nodes: Sequence[NodeInfo]) -> list[int]:
-        """Weighted sums, one for each node; all of them were not refused just now."""
+        """Weighted sums, one for each node; all of them were not refused just now. InvalidError: as `Wish.fault` says."""
+        if self._wish.fault is not None:
+            raise self._wish.fault.with_traceback(None)
         known = [self._known[info] for info in nodes]
         sums = [one.plain for one in known]
         avoided = [one.avoided for one in known]
@@ -102,7 +104,7 @@ class Shapes:
         self._kept.clear()
 
     def of(self, pod: Pod) -> Shape:
-        """Raises InvalidError where a preferred term of the pod cannot be read."""
+        """The shape of a pod, which others of its kind may have made."""
         if self._minds_others(pod):
             return self._new(pod, is_shared=False)
         kept, key = self._kept, _key(pod)

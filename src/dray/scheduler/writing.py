@@ -68,9 +68,12 @@ class Writer:
             made: Model = await self.client.create(write.resource, write.body, **place)
             return made
         if write.verb is Verb.DELETE:
-            options = DeleteOptions(uid=write.uid or None)
+            options = DeleteOptions(write.uid or None, write.version or None)
             await self.client.delete(write.resource, write.name, options=options, **place)
             return None
+        if write.has_whole_status:
+            stored: Model = await self.client.update(write.resource, _replacing(write), subresource="status")
+            return stored
         changed: Model = await self.client.patch(
             write.resource, write.name, write.body, write.patch_type, subresource=write.subresource, **place
         )
@@ -93,30 +96,37 @@ class Writer:
     ) -> str:
         """Writes that undo something, in order, again while the server is away. The first that is refused ends it; why.
 
-        `seen` is called with each answer.
+        `seen` is called with each answer. A deletion is meant for the claim as the write before it left it.
         """
+        version: dict[str, str] = {}
         for write in writes:
-            patience = Patience(self.clock)
-            while True:
-                try:
-                    seen(await self.send(write))
-                except NotFoundError:
-                    break
-                except UnavailableError as error:
-                    try:
-                        await patience.wait(error)
-                    except UnavailableError:
-                        return self._refused(write, error)
-                    continue
-                except InvariantError:
-                    raise
-                except Error as error:
-                    return self._refused(write, error)
-                break
+            if write.resource is RESOURCE_CLAIMS and write.verb is Verb.DELETE and write.name in version:
+                write = replace(write, version=version[write.name])
+            try:
+                answer = await self.insist(write)
+            except InvariantError:
+                raise
+            except Error as error:
+                return self.refused(write, error)
+            if isinstance(answer, ResourceClaim):
+                version[write.name] = answer.metadata.resource_version
+            seen(answer)
         return ""
 
-    async def tell(self, write: Write, pod: Pod, claim: ResourceClaim) -> str:
-        """Have the pod's status name its special claim; why not, "" where it does.
+    async def insist(self, write: Write) -> Model | None:
+        """Send a write that undoes something, again while the server is away. What is gone need not be undone: None."""
+        patience = Patience(self.clock)
+        while True:
+            try:
+                return await self.send(write)
+            except NotFoundError:
+                return None
+            except UnavailableError as error:
+                await patience.wait(error)
+
+    async def tell(self, write: Write, pod: Pod, claim: ResourceClaim) -> tuple[Pod | None, str]:
+        """Have the pod's status name its special claim; why not, "" where it does. With it the pod after that, where nobody
+        else has changed the one that is given.
 
         Where it names another one that is there, another scheduler is at work on the pod and may bind it at any moment:
         the claim that was named first stays. Hence the version: both may believe to be the first.
@@ -124,28 +134,29 @@ class Writer:
         patience, failure = Patience(self.clock), ""
         while True:
             try:
-                pod = await self._same_pod(pod) if failure else pod
+                pod = await self.read_pod(pod) if failure else pod
                 told = pod.status.extended_resource_claim_status
                 name = told.resource_claim_name if told is not None else ""
                 if name == claim.metadata.name:
-                    return ""
+                    return None if failure else pod, ""
                 if name and await self._has_claim(pod.metadata.namespace, name):
-                    return f"{write.purpose}: claim {name} serves the pod already"
+                    return None, f"{write.purpose}: claim {name} serves the pod already"
                 version = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
-                await self.send(replace(write, body={**write.body, "metadata": version}))
-                return ""
+                answer = await self.send(replace(write, body={**write.body, "metadata": version}))
+                return answer if isinstance(answer, Pod) and not failure else None, ""
             except (ConflictError, UnavailableError) as error:
                 failure = f"{write.purpose}: {error}"
                 try:
                     await patience.wait(error)
                 except Error:
-                    return failure
+                    return None, failure
             except InvariantError:
                 raise
             except Error as error:
-                return f"{write.purpose}: {error}"
+                return None, f"{write.purpose}: {error}"
 
-    async def _same_pod(self, pod: Pod) -> Pod:
+    async def read_pod(self, pod: Pod) -> Pod:
+        """As it is now; NotFoundError where it is gone, or another one has its name."""
         meta = pod.metadata
         found = await self.client.get(PODS, meta.name, namespace=meta.namespace)
         if found.metadata.uid != meta.uid:
@@ -159,19 +170,21 @@ class Writer:
             return False
         return found.metadata.deletion_timestamp is None
 
-    def _refused(self, write: Write, error: Error) -> str:
+    def refused(self, write: Write, error: Error) -> str:
+        """Log it; the reason to tell."""
         _log.warning("not written", what=write.purpose, error=str(error))
         return f"{write.purpose}: {error}"
 
-    async def bind(self, pod: Pod, node: str) -> None:
-        """Put the pod on the node. A binding whose answer was lost is found again. ConflictError: it is elsewhere or going.
+    async def bind(self, pod: Pod, node: str, *, is_exact: bool = False) -> None:
+        """Put the pod on the node. A binding whose answer was lost is found again. ConflictError: it is elsewhere or going,
+        or, with `is_exact`, it is not as it is given.
 
         UnavailableError: nobody knows whether it was bound. After any other error it was not.
         """
         patience, is_lost = Patience(self.clock), False
         while True:
             try:
-                await self.client.raw(_binding(pod, node))
+                await self.client.raw(_binding(pod, node, is_exact=is_exact))
             except UnavailableError as error:
                 is_lost = True
                 await patience.wait(error)
@@ -202,12 +215,20 @@ class Writer:
             return found.metadata.uid == meta.uid and found.spec.node_name == node
 
 
-def _binding(pod: Pod, node: str) -> Request:
+def _binding(pod: Pod, node: str, *, is_exact: bool) -> Request:
     meta = pod.metadata
+    version = {"resourceVersion": meta.resource_version} if is_exact else {}
     document = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
+        "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid, **version},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     return requests.create_sub(PODS, meta.name, "binding", document, namespace=meta.namespace)
+
+
+def _replacing(write: Write) -> dict[str, Any]:
+    """The document of an update of the status: a server takes that from it, checks uid and version, and keeps the rest."""
+    resource = write.resource
+    meta = {**write.body["metadata"], "name": write.name, "namespace": write.namespace}
+    return {**write.body, "apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}

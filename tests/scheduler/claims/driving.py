@@ -180,7 +180,7 @@ class World:
         if cycle.bound.is_success and self.fails_to_bind:
             cycle.bound = failure("binding failed")
         if not cycle.bound.is_success:
-            self._send(cycle, unreserve(held, claims, cycle.tracker, self.now))
+            self._send(cycle, unreserve(held, claims, cycle.tracker, self.now.timestamp()))
 
     def _bind_one(self, cycle: Cycle, binding: bind.ClaimBinding) -> tuple[ResourceClaim, Status]:
         claim = binding.claim
@@ -195,7 +195,7 @@ class World:
                 claim = got
             status = step.status
             if status.is_success:
-                bind.note_bound(cycle.tracker, binding, claim, self.now)
+                bind.note_bound(cycle.tracker, binding, claim, self.now.timestamp())
                 if (last := bind.last_write(binding, claim)) is not None:
                     self._send(cycle, (last,))
                 return claim, status

@@ -52,8 +52,9 @@ class ModelServer:
         if old is None:
             raise NotFoundError(f"claim {write.name} not found", kind="ResourceClaim", name=write.name)
         if write.verb is Verb.DELETE:
-            if write.uid and write.uid != old["metadata"]["uid"]:
-                raise ConflictError("uid")
+            self._check_seen(
+                old, {"metadata": {"uid": write.uid or None, "resourceVersion": write.version or None}}
+            )
             self.delete(write.name)
             return None
         self._check_seen(old, write.body)

@@ -43,6 +43,12 @@ def deleting(one: ResourceClaim) -> ResourceClaim:
         pytest.param(
             NEW, allocated(result("instance-2")), "got allocated elsewhere in the meantime", id="allocated"
         ),
+        pytest.param(
+            JOIN,
+            allocated(result("instance-2")),
+            "got allocated elsewhere in the meantime",
+            id="freed-and-allocated",
+        ),
         pytest.param(JOIN, claim(), "got deallocated elsewhere in the meantime", id="deallocated"),
     ],
 )
@@ -117,7 +123,7 @@ def test_devices_of_a_write_without_answer_stay_held(
     tracker = Tracker(DEFAULT)
     tracker.set_claim(READY)
     assert tracker.signal(allocated(), USER.metadata.uid)
-    bind.note_error(tracker, NEW, READY, write, error, NOW)
+    bind.note_error(tracker, NEW, READY, write, error, 0.0)
     assert bool(tracker.allocated().devices) is is_held
     assert bool(tracker.in_flight) is is_held
 
@@ -128,7 +134,7 @@ def test_bound() -> None:
     tracker.set_claim(READY)
     assert tracker.signal(allocated(), USER.metadata.uid)
     stored = allocated(users=(USER,), meta={"resourceVersion": "2"})
-    bind.note_bound(tracker, NEW, stored, NOW)
+    bind.note_bound(tracker, NEW, stored, 0.0)
     assert tracker.get("default", "my-claim") == stored
     assert tracker.in_flight == ()
     assert len(tracker.allocated().devices) == 1
@@ -139,7 +145,7 @@ def test_bound_after_the_informer_saw_more() -> None:
     tracker.set_claim(READY)
     assert tracker.signal(allocated(), USER.metadata.uid)
     tracker.set_claim(claim(resourceVersion="3"))
-    bind.note_bound(tracker, NEW, allocated(meta={"resourceVersion": "2"}), NOW)
+    bind.note_bound(tracker, NEW, allocated(meta={"resourceVersion": "2"}), 0.0)
     assert not tracker.allocated().devices
     assert tracker.in_flight == ()
 

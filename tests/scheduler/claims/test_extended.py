@@ -345,7 +345,7 @@ def test_a_claim_that_could_not_be_finished_is_deleted(fails: Any) -> None:
     cycle = replace(FREE, fails=fails).drive(USER)
     assert cycle.bound == failure("no")
     assert cycle.server.claims == {}
-    cycle.tracker.drop_overdue(FREE.now.replace(year=2031))
+    cycle.tracker.drop_overdue(FREE.now.replace(year=2031).timestamp())
     assert cycle.tracker.allocated().devices == frozenset()
 
 

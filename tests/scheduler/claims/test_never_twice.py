@@ -174,14 +174,14 @@ class Machine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((1, 30, 121)))
     def wait(self, seconds: int) -> None:
         """No request is under way for longer than an allocation lingers."""
-        if seconds > LINGER.total_seconds():
+        if seconds > LINGER:
             while self.late:
                 self._try(self.late.pop(0))
             for one in self.all:
                 self._hear(one, len(self.server.history))
         self.now += timedelta(seconds=seconds)
         for one in self.all:
-            one.tracker.drop_overdue(self.now)
+            one.tracker.drop_overdue(self.now.timestamp())
 
     @invariant()
     def no_device_twice(self) -> None:
@@ -221,7 +221,7 @@ class Machine(RuleBasedStateMachine):
         step = bind.next_step(binding, current, DEFAULT, self.now)
         if step.write is None:
             if step.status.is_success:
-                bind.note_bound(one.tracker, binding, current, self.now)
+                bind.note_bound(one.tracker, binding, current, self.now.timestamp())
                 job.todo.pop(0)
                 job.current = None
             else:
@@ -235,7 +235,7 @@ class Machine(RuleBasedStateMachine):
         except ConflictError:
             self._read_again(one, job, binding, step.write)
         except Error as error:
-            bind.note_error(one.tracker, binding, current, step.write, error, self.now)
+            bind.note_error(one.tracker, binding, current, step.write, error, self.now.timestamp())
             self._end(one, job)
 
     def _read_again(self, one: Scheduler, job: Job, binding: bind.ClaimBinding, write: Write) -> None:
@@ -259,7 +259,7 @@ class Machine(RuleBasedStateMachine):
 
     def _end(self, one: Scheduler, job: Job) -> None:
         one.jobs.remove(job)
-        for write in unreserve(job.held, job.claims, one.tracker, self.now):
+        for write in unreserve(job.held, job.claims, one.tracker, self.now.timestamp()):
             self._try(write)
 
     def _try(self, write: Write) -> None:

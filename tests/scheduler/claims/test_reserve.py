@@ -55,7 +55,7 @@ def test_in_flight_as_it_will_be_stored() -> None:
     assert isinstance(held, Reserved)
     assert devices_in_flight(tracker) == {"a": ["instance-1"], "b": ["instance-2"]}
     assert all(CLAIM_FINALIZER in one.claim.metadata.finalizers for one in tracker.in_flight)
-    assert unreserve(held, CLAIMS, tracker, NOW) == ()
+    assert unreserve(held, CLAIMS, tracker, 0.0) == ()
     assert devices_in_flight(tracker) == {}
     assert not tracker.allocated().devices
 
@@ -101,7 +101,7 @@ def test_a_shared_allocation_stays_with_its_claim() -> None:
     held = reserve(filter_of(tracker, shared, CORRECT), NODE)
     assert isinstance(held, Reserved)
     assert devices_in_flight(tracker) == {"a": ["instance-2"], "b": ["instance-1"]}
-    unreserve(held, CLAIMS, tracker, NOW)
+    unreserve(held, CLAIMS, tracker, 0.0)
     assert devices_in_flight(tracker) == {"a": ["instance-2"]}
 
 
@@ -120,10 +120,10 @@ def test_quirk_pairs_a_shared_allocation_with_the_wrong_claim() -> None:
 def test_unreserve_takes_the_pod_out_of_claims_it_used() -> None:
     used = allocated(name="a", users=(USER, pod(name="other")))
     plan = PodClaims(USER, (used, allocated(name="b")), 2)
-    (write,) = unreserve(Reserved(plan, "worker"), plan.claims, Tracker(DEFAULT), NOW)
+    (write,) = unreserve(Reserved(plan, "worker"), plan.claims, Tracker(DEFAULT), 0.0)
     assert (write.name, write.subresource, write.patch_type) == ("a", "status", PatchType.STRATEGIC)
     assert write.body == {
-        "metadata": {"uid": "uid-a"},
+        "metadata": {"uid": "uid-a", "resourceVersion": "1"},
         "status": {"reservedFor": [{"$patch": "delete", "uid": "uid-my-pod"}]},
     }
 
@@ -134,10 +134,10 @@ def test_unreserve_deletes_the_special_claim_if_it_was_stored() -> None:
     held = Reserved(plan, "worker", {0: as_allocation(allocation())}, special)
     tracker = Tracker(DEFAULT)
     assert special.metadata.name == IN_MEMORY
-    assert unreserve(held, plan.claims, tracker, NOW) == ()
+    assert unreserve(held, plan.claims, tracker, 0.0) == ()
     meta = msgspec.structs.replace(special.metadata, name="stored", uid="real", finalizers=(CLAIM_FINALIZER,))
     stored = msgspec.structs.replace(special, metadata=meta)
-    verbs = [(one.verb, one.uid) for one in unreserve(held, (stored,), tracker, NOW)]
+    verbs = [(one.verb, one.uid) for one in unreserve(held, (stored,), tracker, 0.0)]
     assert verbs == [(Verb.PATCH, ""), (Verb.DELETE, "real")]
 
 
@@ -147,6 +147,6 @@ def test_what_is_stored_is_not_forgotten_when_the_pod_is_given_up() -> None:
     held = reserve(filter_of(tracker), NODE)
     assert isinstance(held, Reserved)
     stored = allocated(name="a", users=(USER,), meta={"resourceVersion": "500"})
-    unreserve(held, (stored, CLAIMS[1]), tracker, NOW)
+    unreserve(held, (stored, CLAIMS[1]), tracker, 0.0)
     assert {one.device for one in tracker.allocated().devices} == {"instance-1"}
     assert tracker.in_flight == ()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 import msgspec
 import pytest
 
@@ -11,7 +9,7 @@ from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim
 from dray.scheduler.claims.tracking import ClaimChange, Tracker
 from tests.scheduler.claims.driving import DEFAULT, settings_with
-from tests.scheduler.claims.objects import DRIVER, NOW, allocated, claim, owned_by, pod, result
+from tests.scheduler.claims.objects import DRIVER, allocated, claim, owned_by, pod, result
 
 SHARED = result("shared", shareID="11111111-1111-4111-8111-111111111111")
 CAPACITY = result("shared", shareID="22222222-2222-4222-8222-222222222222", consumedCapacity={"my-cap": "1"})
@@ -228,12 +226,12 @@ def test_a_write_without_an_answer_holds_its_devices_until_it_is_known() -> None
     ):
         tracker.set_claim(at(claim(), 4))
         assert tracker.signal(allocated(), "p1")
-        tracker.linger("uid-my-claim", NOW + timedelta(seconds=9), version=5)
+        tracker.linger("uid-my-claim", 9.0, version=5)
         assert not tracker.signal(allocated(), "p2")
         assert not tracker.release("uid-my-claim", "p1")
         tracker.set_claim(news)
         assert devices(tracker) == left
-        tracker.drop_overdue(NOW + timedelta(seconds=9))
+        tracker.drop_overdue(9.0)
         tracker.remove_claim(news)
         assert devices(tracker) == set()
     assert tracker.in_flight == ()
@@ -243,9 +241,9 @@ def test_a_write_without_an_answer_is_given_up_after_a_while() -> None:
     tracker = Tracker(DEFAULT)
     tracker.set_claim(at(claim(), 5))
     tracker.signal(allocated(), "p1")
-    tracker.linger("uid-my-claim", NOW, version=5)
-    assert tracker.drop_overdue(NOW - timedelta(seconds=1)) == ()
-    assert [one.metadata.name for one in tracker.drop_overdue(NOW)] == ["my-claim"]
+    tracker.linger("uid-my-claim", 9.0, version=5)
+    assert tracker.drop_overdue(8.0) == ()
+    assert [one.metadata.name for one in tracker.drop_overdue(9.0)] == ["my-claim"]
     assert devices(tracker) == set()
 
 
@@ -253,7 +251,7 @@ def test_nobody_waits_for_a_claim_that_is_gone() -> None:
     tracker = Tracker(DEFAULT)
     tracker.set_claim(at(claim(), 5))
     tracker.signal(allocated(), "p1")
-    tracker.linger("uid-my-claim", NOW, version=5)
+    tracker.linger("uid-my-claim", 9.0, version=5)
     tracker.remove_claim(claim())
     assert tracker.in_flight == ()
 

@@ -84,8 +84,10 @@ def next_step(binding: ClaimBinding, claim: ResourceClaim, settings: Settings, n
         return Step(status=failure(f"claim {name} got deleted in the meantime"))
     if allocation is None and stored is None:
         return Step(status=failure(f"claim {name} got deallocated elsewhere in the meantime"))
-    # The same devices mean that our own write was stored and only its answer was lost.
-    if allocation is not None and stored is not None and not has_same_devices(stored, allocation):
+    # The same devices as were decided on mean that our own write was stored and only its answer was lost; or, where the
+    # claim had them before, that nobody freed it and gave it others, which the node may not reach.
+    decided = allocation if allocation is not None else binding.claim.status.allocation
+    if stored is not None and not has_same_devices(stored, decided):
         return Step(status=failure(f"claim {name} got allocated elsewhere in the meantime"))
     if stored is None and CLAIM_FINALIZER not in claim.metadata.finalizers:
         return Step(writes.add_finalizer(claim))
@@ -106,8 +108,8 @@ def pod_write(reserved: Reserved) -> writes.Write | None:
     return writes.tell_node_resources(reserved.plan.pod, told) if told else None
 
 
-def note_bound(tracker: Tracker, binding: ClaimBinding, claim: ResourceClaim, now: datetime) -> None:
-    """The server has the claim as it is given here."""
+def note_bound(tracker: Tracker, binding: ClaimBinding, claim: ResourceClaim, now: float) -> None:
+    """The server has the claim as it is given here. `now` is monotonic."""
     if binding.allocation is None:
         tracker.assume(claim)
     else:
@@ -126,11 +128,11 @@ def note_error(
     claim: ResourceClaim,
     write: writes.Write,
     error: Error,
-    now: datetime,
+    now: float,
 ) -> None:
     """A write, based on this claim, ended with an error that is not tried again. `unreserve` follows.
 
-    Where the write carried the allocation and had no proper answer, it may still be stored.
+    Where the write carried the allocation and had no proper answer, it may still be stored. `now` is monotonic.
     """
     has_answer = not isinstance(error, UnavailableError | ProtocolError)
     if binding.allocation is None or has_answer or not write.carries_allocation:

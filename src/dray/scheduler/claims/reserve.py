@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -22,8 +21,8 @@ from dray.scheduler.claims.pod_claims import NodeAllocation, PodClaims
 from dray.scheduler.claims.resolve import full_name, is_reserved_for
 from dray.scheduler.claims.tracking import Tracker
 
-LINGER: Final = timedelta(seconds=120)
-"""How long a write without an answer may still be stored, and how far the informer may be behind at most."""
+LINGER: Final = 120.0
+"""Seconds: how long a write without an answer may still be stored, and how far the informer may be behind at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +78,12 @@ def reserve(asked: Filter, node: Node, allocation: NodeAllocation | None = None)
 
 
 def unreserve(
-    reserved: Reserved, claims: Sequence[ResourceClaim], tracker: Tracker, now: datetime
+    reserved: Reserved, claims: Sequence[ResourceClaim], tracker: Tracker, now: float
 ) -> tuple[writes.Write, ...]:
     """The pod does not get to the node. `claims` are the plan's as they are by now: PreBind may have written some.
 
-    What is reserved for the pod's group stays so: other pods of it may need the claim. PostFilter gives it back.
+    `now` is monotonic. What is reserved for the pod's group stays so: other pods of it may need the claim. PostFilter
+    gives it back.
     A second call changes nothing, and its writes do no harm.
     """
     plan, pod = reserved.plan, reserved.plan.pod

@@ -11,7 +11,6 @@ An allocation in flight counts beside its claim until the claim is known to hold
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -45,12 +44,12 @@ class PendingAllocation:
 
     `ends` is set where nobody is at work on it any more but its write may still have been stored: then it is dropped
     when the claim (or `successor`, the one that was stored in its place) is seen newer than `version`, when that one is
-    gone, or when that time has passed.
+    gone, or when that (monotonic) time has passed.
     """
 
     claim: ResourceClaim
     sharers: frozenset[str] = _NOBODY
-    ends: datetime | None = None
+    ends: float | None = None
     version: int = 0
     successor: ResourceClaim | None = None
 
@@ -158,7 +157,9 @@ class Tracker:
             return False
         if entry is None:
             entry = PendingAllocation(claim)
-        elif entry.ends or not has_same_devices(entry.claim.status.allocation, claim.status.allocation):
+        elif entry.ends is not None or not has_same_devices(
+            entry.claim.status.allocation, claim.status.allocation
+        ):
             return False
         self._put(uid, replace(entry, sharers=entry.sharers | {pod_uid}))
         return True
@@ -168,7 +169,7 @@ class Tracker:
         says that the claim itself holds it now. A second call changes nothing.
         """
         entry = self._in_flight.get(uid)
-        if entry is None or entry.ends:
+        if entry is None or entry.ends is not None:
             return False
         left = entry.sharers - {pod_uid}
         if left and not force:
@@ -177,7 +178,7 @@ class Tracker:
         self._put(uid, None)
         return True
 
-    def store(self, uid: str, claim: ResourceClaim, until: datetime) -> None:
+    def store(self, uid: str, claim: ResourceClaim, until: float) -> None:
         """The allocation in flight under `uid` is stored: in this claim, the API server's answer.
 
         A claim that was made for it, and that the informer has not seen yet, is waited for: nothing else holds its devices.
@@ -189,7 +190,7 @@ class Tracker:
             self.release(uid, "", force=True)
 
     def linger(
-        self, uid: str, until: datetime, *, version: int = 0, successor: ResourceClaim | None = None
+        self, uid: str, until: float, *, version: int = 0, successor: ResourceClaim | None = None
     ) -> None:
         """Nobody knows yet whether the allocation was stored (see `PendingAllocation`), so it holds its devices a while."""
         entry = self._in_flight.get(uid)
@@ -198,7 +199,7 @@ class Tracker:
         entry = replace(entry, sharers=_NOBODY, ends=until, version=version, successor=successor)
         self._put(uid, None if self._is_settled(entry) else entry)
 
-    def drop_overdue(self, now: datetime) -> tuple[ResourceClaim, ...]:
+    def drop_overdue(self, now: float) -> tuple[ResourceClaim, ...]:
         """The claims whose lingering allocations are given up. For a loop that looks from time to time."""
         late = [uid for uid, one in self._in_flight.items() if one.ends is not None and one.ends <= now]
         dropped = tuple(self._in_flight[uid].claim for uid in late)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -23,8 +23,14 @@ from dray.api.core.pod import (
 from dray.api.kinds import PODS, RESOURCE_CLAIMS, Resource
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource.claim import ResourceClaim
-from dray.api.resource.claim_status import AllocationResult, ResourceClaimConsumerReference
+from dray.api.resource.claim_status import (
+    AllocationResult,
+    ResourceClaimConsumerReference,
+    ResourceClaimStatus,
+)
 from dray.client.requests import PatchType
+
+CONFIRMED_ANNOTATION: Final = "scheduler.dray.internal/confirmed-version"
 
 
 class Verb(StrEnum):
@@ -37,10 +43,12 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One request. `body` is the document, the patch, or nothing for a deletion, which `uid` then makes conditional.
+    """One request. `body` is the document, the patch, or nothing for a deletion, which `uid` and `version` then make
+    conditional.
 
     `purpose` begins the text of an error. `carries_allocation`: if nobody knows whether the write was stored, its
-    devices must stay held (`bind.note_error`).
+    devices must stay held (`bind.note_error`). `has_whole_status`: there was no status before, so that the body may as well be
+    sent in place of the object; a server takes less time for that than for a patch.
     """
 
     verb: Verb
@@ -52,7 +60,9 @@ class Write:
     subresource: str | None = None
     patch_type: PatchType = PatchType.MERGE
     uid: str = ""
+    version: str = ""
     carries_allocation: bool = False
+    has_whole_status: bool = False
 
 
 def add_finalizer(claim: ResourceClaim) -> Write:
@@ -78,13 +88,17 @@ def allocate_and_reserve(
         status["allocation"] = to_raw(allocation)
         purpose = "add allocation and reservation to claim"
     write = _patch(claim, purpose, {"status": status}, "status")
-    return replace(write, carries_allocation=allocation is not None)
+    return replace(
+        write,
+        carries_allocation=allocation is not None,
+        has_whole_status=allocation is not None and claim.status == ResourceClaimStatus(),
+    )
 
 
 def unreserve(claim: ResourceClaim, uid: str) -> Write:
-    """This pod or group is no user any more, whatever the claim looks like by now: others may come and go meanwhile."""
+    """This pod or group is no user any more."""
     body = {
-        "metadata": {"uid": claim.metadata.uid},
+        "metadata": {"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version},
         "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]},
     }
     return Write(
@@ -97,6 +111,12 @@ def unreserve(claim: ResourceClaim, uid: str) -> Write:
         "status",
         PatchType.STRATEGIC,
     )
+
+
+def confirm(claim: ResourceClaim) -> Write:
+    """The claim stays as it is, in a version of its own: whoever is about to take it back must look again."""
+    seen = {CONFIRMED_ANNOTATION: claim.metadata.resource_version}
+    return _patch(claim, "confirm claim", {"metadata": {"annotations": seen}})
 
 
 def deallocate(claim: ResourceClaim) -> Write:
@@ -114,7 +134,9 @@ def create(claim: ResourceClaim) -> Write:
 
 
 def delete(claim: ResourceClaim) -> tuple[Write, ...]:
-    """A special claim of an earlier attempt goes, with what it holds."""
+    """A special claim of an earlier attempt goes, with what it holds. After the first write the version is that of its
+    answer (`Writer.settle`)."""
+    has_finalizer = CLAIM_FINALIZER in claim.metadata.finalizers
     gone = Write(
         Verb.DELETE,
         RESOURCE_CLAIMS,
@@ -122,8 +144,9 @@ def delete(claim: ResourceClaim) -> tuple[Write, ...]:
         claim.metadata.name,
         _purpose("delete claim", claim),
         uid=claim.metadata.uid,
+        version="" if has_finalizer else claim.metadata.resource_version,
     )
-    return (remove_finalizer(claim), gone) if CLAIM_FINALIZER in claim.metadata.finalizers else (gone,)
+    return (remove_finalizer(claim), gone) if has_finalizer else (gone,)
 
 
 def tell_pod(pod: Pod, claim: ResourceClaim, mappings: tuple[ContainerExtendedResourceRequest, ...]) -> Write:

@@ -89,7 +89,7 @@ class Preferred:
 
     @staticmethod
     def of(pod: Pod) -> Preferred:
-        """Raises InvalidError with every fault of its terms: kube-scheduler gives such a pod up, too."""
+        """Raises InvalidError with every fault of its terms: kube-scheduler gives such a pod up when it compares nodes."""
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
         return Preferred(
             tuple(
