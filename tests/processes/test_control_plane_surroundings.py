@@ -34,7 +34,7 @@ from tests.processes.storm import SEED, finish, furnished, storm
 async def test_the_disk_is_full(tmp_path: Path) -> None:
     """Writes are refused and say why, reads go on; with space everything goes on by itself."""
     async with (
-        small_disk(tmp_path / "data") as disk,
+        small_disk(tmp_path / "data", megabytes=campaign(8, 128)) as disk,
         control_plane(tmp_path, disk.enter, disk.root) as (plane, client),
     ):
         work = await furnished(client)
