@@ -8,7 +8,7 @@ from __future__ import annotations
 from dray.api.core.pod import PodResourceClaimStatus
 from dray.api.scheduling import PodGroup, PodGroupResourceClaim
 from dray.controllers.claims.known import Known
-from dray.controllers.claims.making import Owner, made_for
+from dray.controllers.claims.making import Making, Owner, made_for
 from dray.controllers.claims.steps import ClaimPolicy, CreateClaim, Fault, PodPlan, PodStep, RecordClaims
 
 
@@ -16,21 +16,13 @@ def plan_group(group: PodGroup, known: Known, policy: ClaimPolicy) -> PodPlan:
     """The steps for this group; none for one that is being deleted."""
     if group.metadata.deletion_timestamp is not None:
         return PodPlan()
-    steps: list[PodStep] = []
-    faults: list[Fault] = []
-    new: dict[str, str] = {}
+    making = Making()
     for entry in group.spec.resource_claims:
-        made = _make(group, entry, known, policy)
-        if isinstance(made, Fault):
-            faults.append(made)
-        elif isinstance(made, CreateClaim):
-            steps.append(made)
-            new[entry.name] = made.name
-        elif made is not None:
-            new[entry.name] = made
-    if new:
-        steps.append(RecordClaims(_statuses(group, new, policy)))
-    return PodPlan(tuple(steps), tuple(faults))
+        making.add(entry.name, _make(group, entry, known, policy))
+    steps: list[PodStep] = [*making.creates]
+    if making.names:
+        steps.append(RecordClaims(_statuses(group, making.names, policy)))
+    return PodPlan(tuple(steps), tuple(making.faults))
 
 
 def lacks_something(group: PodGroup, known: Known) -> bool:

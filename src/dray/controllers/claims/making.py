@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -71,6 +72,25 @@ def made_for(
     if (why := _refusal(template, policy)) is not None:
         return Fault(entry, why, owner.kind)
     return _new_claim(owner, entry, template, known, instead_of)
+
+
+@dataclass(slots=True)
+class Making:
+    """What the entries of one pod or group come to: claims to make, names to record by entry, and faults."""
+
+    creates: list[CreateClaim] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, entry: str, made: CreateClaim | str | Fault | None) -> None:
+        """One entry; None where nothing is to be done for it."""
+        if isinstance(made, Fault):
+            self.faults.append(made)
+        elif isinstance(made, CreateClaim):
+            self.creates.append(made)
+            self.names[entry] = made.name
+        elif made is not None:
+            self.names[entry] = made
 
 
 def _refusal(template: ResourceClaimTemplate, policy: ClaimPolicy) -> str | None:

@@ -7,7 +7,7 @@ from dray.api.core.pod import PodResourceClaim, PodResourceClaimStatus
 from dray.api.resource import ResourceClaim
 from dray.api.scheduling import consumer_of_group, is_reserved_for_group
 from dray.controllers.claims.known import Known
-from dray.controllers.claims.making import Owner, found_for, made_for
+from dray.controllers.claims.making import Making, Owner, found_for, made_for
 from dray.controllers.claims.membership import group_with, lacks_group, may_have
 from dray.controllers.claims.steps import (
     AddReservation,
@@ -28,21 +28,14 @@ def plan_pod(pod: Pod, known: Known, policy: ClaimPolicy) -> PodPlan:
     """
     if pod.metadata.deletion_timestamp is not None or is_done(pod) or lacks_group(pod, known, policy):
         return PodPlan()
-    steps: list[PodStep] = []
-    faults: list[Fault] = []
-    new: dict[str, str] = {}
+    making = Making()
     for entry in pod.spec.resource_claims:
-        made = _make(pod, entry, known, policy)
-        if isinstance(made, Fault):
-            faults.append(made)
-        elif isinstance(made, CreateClaim):
-            steps.append(made)
-            new[entry.name] = made.name
-        elif made is not None:
-            new[entry.name] = made
-    if new:
-        steps.append(RecordClaims(_statuses(pod, new, policy)))
-    return PodPlan((*steps, *_reservations(pod, new, known, policy)), tuple(faults))
+        making.add(entry.name, _make(pod, entry, known, policy))
+    steps: list[PodStep] = [*making.creates]
+    if making.names:
+        steps.append(RecordClaims(_statuses(pod, making.names, policy)))
+    steps.extend(_reservations(pod, making.names, known, policy))
+    return PodPlan(tuple(steps), tuple(making.faults))
 
 
 def _make(
