@@ -7,10 +7,12 @@ import random
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from dray.api.kinds import CONFIG_MAPS, NODES
+from dray.api.kinds import CONFIG_MAPS, LEASES, NODES
+from dray.api.meta import format_micro_time
 from dray.apiserver.check import check_store
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
@@ -18,6 +20,7 @@ from dray.client.kubeconfig import find_access
 from dray.client.leader import LeaderConfig
 from dray.client.lease import LeaseTimes
 from dray.controllers.choice import ALL, policies
+from dray.controllers.nodes import LEASE_NAMESPACE
 from dray.controllers.pictures import Surroundings
 from dray.errors import UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
@@ -93,6 +96,8 @@ async def test_the_wall_clock_jumps(tmp_path: Path) -> None:
         everything = ControllersOptions(None, ALL, policies("correct", ""))
         await stack.enter_async_context(controllers(Surroundings.of(clients[1], clock), everything))
 
+        await stack.enter_async_context(running(live(clients[0], clock), name="nodes"))
+
         async def jump() -> None:
             clock.off = timedelta(hours=rng.uniform(-100, 100))
 
@@ -101,6 +106,18 @@ async def test_the_wall_clock_jumps(tmp_path: Path) -> None:
         await finish(work)
     assert tainted == []
     assert check_store(tmp_path / "store.db").faults == ()
+
+
+async def live(client: Client, clock: JumpingClock) -> NoReturn:
+    """The nodes' kubelets as far as a controller sees them: leases, renewed by a clock that is wrong too."""
+    nodes = [one.metadata.name for one in (await client.list(NODES)).items]
+    for name in nodes:
+        await client.create(LEASES, {"metadata": {"name": name, "namespace": LEASE_NAMESPACE}})
+    while True:
+        for name in nodes:
+            renewed = {"spec": {"renewTime": format_micro_time(clock.now())}}
+            await client.patch(LEASES, name, renewed, namespace=LEASE_NAMESPACE)
+        await clock.sleep(5)
 
 
 @pytest.mark.parametrize("hours", [-30, 30])
