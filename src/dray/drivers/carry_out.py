@@ -84,10 +84,16 @@ class HostWork:
                 seconds=self._limits.changes,
                 alone_on=_names(prepared.changes),
             )
-        if not prepared.passes:
-            return prepared.edits
-        mounts = [await self._passes().offer(wanted) for wanted in prepared.passes]
-        return merge((prepared.edits, ContainerEdits(mounts=tuple(mounts))))
+        edits = [prepared.edits]
+        if (finish := prepared.finish) is not None:
+            found = await self._threads.run(
+                lambda: finish(self._root), doing="see what was made", seconds=self._limits.changes
+            )
+            edits.append(found)
+        if prepared.passes:
+            mounts = [await self._passes().offer(wanted) for wanted in prepared.passes]
+            edits.append(ContainerEdits(mounts=tuple(mounts)))
+        return merge(edits) if len(edits) > 1 else prepared.edits
 
     async def upkeep(self, devices: Iterable[Device]) -> None:
         """Make the `upkeep` of these devices so. Called after each look; returns when all of them are done or given up.

@@ -7,18 +7,31 @@ its `__init__` holds the `Driver`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+from dray.api.resource.slice import CounterSet, DeviceCapacity, DeviceCounterConsumption
+from dray.api.taints import DeviceTaint
 from dray.cdi.edits import ContainerEdits
 from dray.drivers.naming import share_id
 from dray.hardware.change import HostChange
 from dray.hardware.facts import Problem
-from dray.hardware.host_root import Place
+from dray.hardware.host_root import HostRoot, Place
 
-__all__ = ["DescriptorPass", "Device", "Discovery", "Driver", "HasPreStart", "Health", "Prepared", "Problem"]
+__all__ = [
+    "Asked",
+    "DescriptorPass",
+    "Device",
+    "Discovery",
+    "Driver",
+    "HasPreStart",
+    "Health",
+    "Prepared",
+    "Problem",
+    "TakesClaims",
+]
 
 
 class Health(StrEnum):
@@ -63,12 +76,29 @@ class Device:
     upkeep: tuple[HostChange, ...] = ()
     """Changes to make whenever it is there (again): the owner of a socket that its daemon made anew."""
 
+    name: str = ""
+    """Its name in a ResourceSlice, a DNS label; empty: made of the id."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Attributes that are semantic versions; the others are in `attributes`."""
+    capacity: Mapping[str, DeviceCapacity] = field(default_factory=dict)
+    consumes: tuple[DeviceCounterConsumption, ...] = ()
+    """What it takes of the counters of its kind (`Discovery.counters`): partitions of one GPU."""
+    taints: tuple[DeviceTaint, ...] = ()
+    """What DRA is told beside health. An unhealthy device is tainted without any."""
+    hardware: tuple[str, ...] = ()
+    """Names of the things it is made of, the same whatever kind or door offers them (`pci:0000:05:00.0`); see `parts`."""
+
     @property
     def share_ids(self) -> tuple[str, ...]:
         """The ids that the kubelet sees: `kvm0`, `kvm1`, … of a shared device, else the id itself."""
         if self.shares is None:
             return (self.id,)
         return tuple(share_id(self.id, index) for index in range(self.shares))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What nobody else may hold while somebody holds it: two devices with a part in common are never both given."""
+        return self.hardware or (f"{self.kind}:{self.id}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +114,8 @@ class Discovery:
     watch: tuple[str, ...] = ()
     again_in: float | None = None
     """Seconds after which to look again though nothing was noticed; None: not needed."""
+    counters: tuple[CounterSet, ...] = ()
+    """What `Device.consumes` draws on, for DRA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +138,8 @@ class Prepared:
 
     `required` are paths that must exist then, else the request fails; `open_first` is opened and closed once; `changes`
     are made by the one executor, and a failed one fails the request; `passes` come last and add mounts to the edits.
+    `finish` is called after the changes, in a thread, where what the container gets is known only then (a partition that
+    was just made): its edits come on top.
     """
 
     edits: ContainerEdits
@@ -113,6 +147,24 @@ class Prepared:
     required: tuple[str, ...] = ()
     open_first: tuple[str, ...] = ()
     passes: tuple[DescriptorPass, ...] = ()
+    finish: Callable[[HostRoot], ContainerEdits] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request of a claim, as a kind sees it: the devices that were allocated for it, in the order of the allocation.
+
+    `label` is unique within a pod (`<claim>/<request>`, the claim by its name in the pod) and takes the place of the
+    resource in names of variables. `parameters` are those of the class and then of the claim that apply, so the last
+    one counts most; each was accepted by `check_parameters`. `consumed` has one entry for each device.
+    """
+
+    claim_uid: str
+    label: str
+    devices: tuple[Device, ...]
+    parameters: tuple[Mapping[str, Any], ...] = ()
+    admin_access: bool = False
+    consumed: tuple[Mapping[str, str], ...] = ()
 
 
 class Driver(Protocol):
@@ -146,4 +198,30 @@ class HasPreStart(Protocol):
 
     async def pre_start(self, resource: str, devices: Sequence[Device]) -> None:
         """Called once for each start of the container, so maybe often. An error keeps it from starting; it may be cancelled."""
+        ...
+
+
+@runtime_checkable
+class TakesClaims(Protocol):
+    """A driver that does more for a claim than `prepare`: it takes opaque parameters, or has something to undo.
+
+    A claim for a driver without this is prepared by `prepare(asked.label, asked.devices)`, and its parameters are refused.
+    """
+
+    def check_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """InvalidError, which names the field, for parameters that a claim or class may not carry. Pure.
+
+        Called for each before a claim is prepared, and by a webhook when it is applied.
+        """
+        ...
+
+    def prepare_claim(self, asked: Asked) -> Prepared:
+        """As `prepare`, for one request of a claim; called again after a crash in the middle of what it asked for."""
+        ...
+
+    def release_claim(self, asked: Asked) -> tuple[HostChange, ...]:
+        """What to change on the host when the claim is given back; also after a prepare that never ended, and twice.
+
+        The devices are as they were when they were prepared: they may be gone by now.
+        """
         ...

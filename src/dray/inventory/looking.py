@@ -7,12 +7,13 @@ that vanished is told before the full look, which takes longer the more devices 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
+from dray.api.resource.slice import CounterSet
 from dray.drivers.contract import Device, Discovery, Driver, Problem
 from dray.drivers.health import worsened
 from dray.errors import Error, InvariantError, UnavailableError
@@ -62,6 +63,7 @@ class _Round:
     problems: tuple[Problem, ...]
     watched: _Watched
     again_in: float | None
+    counters: Mapping[str, tuple[CounterSet, ...]] = field(default_factory=dict)
 
 
 class Lookout:
@@ -209,7 +211,7 @@ class Lookout:
         self._problems = tell_problems(self._problems, found.problems)
         found = await self._hold_back(found)
         self._known = found.devices
-        self._publish(self._worsened(found.devices, _gone(watch)))
+        self._publish(self._worsened(found.devices, _gone(watch)), found.counters)
         if self._remembered:
             remembered = self._remembered
             await self._threads.run(
@@ -235,9 +237,11 @@ class Lookout:
         again_in = min(found.again_in or FORMER_SECONDS, FORMER_SECONDS) if self.former else found.again_in
         return replace(found, devices=held_back(found.devices, self.former), again_in=again_in)
 
-    def _publish(self, devices: Iterator[Device] | Sequence[Device]) -> None:
+    def _publish(
+        self, devices: Sequence[Device], counters: Mapping[str, tuple[CounterSet, ...]] | None = None
+    ) -> None:
         before = self._feed.current
-        after = self._feed.publish(device for device in devices if device.resource)
+        after = self._feed.publish((device for device in devices if device.resource), counters)
         if after is not before:
             tell_changes(before.devices, after.devices)
 
@@ -281,6 +285,7 @@ def look(root: HostRoot, drivers: Sequence[Driver], known: Sequence[Device]) -> 
             tuple(sorted({Path(path) for device in devices for path in device.watch})), tuple(directories)
         ),
         min((one.again_in for one in looks if one.again_in is not None), default=None),
+        {driver.kind: one.counters for driver, one in zip(drivers, looks, strict=True) if one.counters},
     )
 
 
