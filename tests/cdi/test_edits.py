@@ -50,14 +50,31 @@ def test_a_mount_is_writable_if_one_needs_it() -> None:
 
 
 def test_all_parts_are_kept() -> None:
-    one = ContainerEdits(env=(("A", "1"),), mounts=(Mount("/m", "/m"),), annotations=(("k", "v"),))
-    two = ContainerEdits(env=(("B", ""), ("A", "1")), device_nodes=(VFIO,))
+    one = ContainerEdits(
+        env=(("A", "1"),),
+        mounts=(Mount("/m", "/m"),),
+        annotations=(("k", "v"),),
+        cdi_devices=("nvidia.com/gpu=1",),
+    )
+    two = ContainerEdits(
+        env=(("B", ""), ("A", "1")),
+        device_nodes=(VFIO,),
+        cdi_devices=("nvidia.com/gpu=0", "nvidia.com/gpu=1"),
+    )
     assert merge([one, two]) == ContainerEdits(
         env=(("A", "1"), ("B", "")),
         device_nodes=(VFIO,),
         mounts=(Mount("/m", "/m"),),
         annotations=(("k", "v"),),
+        cdi_devices=("nvidia.com/gpu=1", "nvidia.com/gpu=0"),
     )
+
+
+def test_names_of_cdi_devices_are_whole() -> None:
+    assert ContainerEdits(cdi_devices=("nvidia.com/gpu=0",))
+    for name in ("gpu0", "/dev/nvidia0", "nvidia.com/gpu=", "nvidia.com/gpu=a b"):
+        with pytest.raises(InvalidError, match="not a CDI device"):
+            ContainerEdits(cdi_devices=(name,))
 
 
 @pytest.mark.parametrize(

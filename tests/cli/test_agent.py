@@ -28,7 +28,8 @@ def agent(tmp_path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
 
 def start(tmp_path: Path, *more: str) -> subprocess.Popen[str]:
     (tmp_path / "plugins").mkdir(exist_ok=True)
-    argv = [sys.executable, "-m", "dray", "agent", "--config", str(tmp_path / "agent.yaml")]
+    argv = [sys.executable, "-m", "dray", "agent"]
+    argv += [] if "--config" in more else ["--config", str(tmp_path / "agent.yaml")]
     argv += ["--device-plugin-dir", str(tmp_path / "plugins"), "--kubelet-dir", str(tmp_path)]
     argv += ["--state-dir", str(tmp_path / "state"), "--metrics-address", "127.0.0.1:0", *more]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
@@ -86,6 +87,34 @@ def test_bad_input_ends_with_2_and_says_all(tmp_path: Path) -> None:
         assert process.stderr is not None
         text = process.stderr.read()
         assert "dray: 2 faults:" in text and "dray.rolle" in text and "dray.unit" in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--config", "kubevirt:"], "--config: kubevirt is at an API server; give --kubeconfig"),
+        (["--config", "configmap:a"], "--config: 'configmap:a' must be a file, kubevirt:NAMESPACE/NAME"),
+        (["--config", "kubevirt:", "--additions", "kubevirt:"], "must be a file or a ConfigMap"),
+        (["--additions", "x.yaml"], "--additions: is for --config kubevirt:"),
+        (["--kubeconfig", "missing"], "missing: cannot read"),
+        (["--node-name", "Node_1"], "--node-name: 'Node_1': "),
+    ],
+)
+def test_flags_about_the_api_server(flags: list[str], text: str, tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("{}\n")
+    with agent(tmp_path, *flags) as process:
+        assert process.wait(20) == 2
+        assert process.stderr is not None
+        assert text in process.stderr.read()
+
+
+def test_without_an_api_server_it_says_that_dra_is_off(tmp_path: Path) -> None:
+    (tmp_path / "agent.yaml").write_text("{}\n")
+    with agent(tmp_path, "--kubeconfig", "none") as process:
+        wait_line(process, "DRA is off")
+        wait_line(process, "msg=serving")
+        process.terminate()
+        assert process.wait(20) == 0
 
 
 def test_killed_at_any_moment_the_next_one_starts(tmp_path: Path) -> None:

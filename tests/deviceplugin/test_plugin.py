@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from dray.cdi.edits import ContainerEdits, Mount
 from dray.deviceplugin.metrics import PluginMetrics
-from dray.deviceplugin.plugin import Offer, ResourcePlugin
+from dray.deviceplugin.plugin import CarryOut, Offer, ResourcePlugin
 from dray.drivers.contract import Device, Health, Prepared
-from dray.errors import HardwareError, UnavailableError
+from dray.errors import ConflictError, HardwareError, UnavailableError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.metrics import Metrics
 from dray.wire.connect import connect
@@ -192,3 +193,43 @@ async def test_pre_start_is_required_only_where_a_driver_has_one() -> None:
     await plain.pre_start_container(PreStartContainerRequest(devices_ids=["tape1"]))
     await rewinding.pre_start_container(PreStartContainerRequest(devices_ids=["tape1"]))
     assert started == [["tape1"]]
+
+
+async def test_what_a_container_gets_is_noted_before_the_host_is_touched() -> None:
+    noted: list[tuple[str, list[str]]] = []
+
+    @asynccontextmanager
+    async def giving(resource: str, devices: Collection[Device]) -> AsyncIterator[None]:
+        assert not done
+        noted.append((resource, [device.id for device in devices]))
+        yield
+        assert len(done) == 2
+
+    done: list[Prepared] = []
+    plugin = ResourcePlugin(*_parts_of([tape(1), tape(2)], done), giving=giving)
+    await plugin.allocate(asked(["tape1"], [], ["tape2"]))
+    assert noted == [("example.com/tape", ["tape1", "tape2"])]
+    assert len(done) == 2
+
+
+async def test_what_a_claim_has_is_refused_and_the_host_not_touched() -> None:
+    @asynccontextmanager
+    async def giving(resource: str, devices: Collection[Device]) -> AsyncIterator[None]:
+        raise ConflictError("device tape1 is in use: claim default/a has it")
+        yield
+
+    done: list[Prepared] = []
+    plugin = ResourcePlugin(*_parts_of([tape(1)], done), giving=giving)
+    with pytest.raises(ConflictError, match="claim default/a"):
+        await plugin.allocate(asked(["tape1"]))
+    assert done == []
+
+
+def _parts_of(devices: Sequence[Device], done: list[Prepared]) -> tuple[Offer, InventoryFeed, CarryOut]:
+    async def carry_out(prepared: Prepared) -> ContainerEdits:
+        done.append(prepared)
+        return prepared.edits
+
+    feed = InventoryFeed()
+    feed.publish(devices)
+    return Offer("example.com/tape", TapeDriver(), "tape.sock"), feed, carry_out

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.drivers.naming import env_name, fitting, share_id, socket_name, usb_id
+from dray.api import names
+from dray.drivers.naming import (
+    attribute_text,
+    env_name,
+    fitting,
+    share_id,
+    slice_name,
+    socket_name,
+    usb_id,
+)
 
 PLUGINS = "/var/lib/kubelet/device-plugins/"
 
@@ -97,3 +106,37 @@ def test_usb_ids_are_resource_and_ports() -> None:
 def test_fitting_cuts_between_characters() -> None:
     assert fitting("abc", 3) == "abc"
     assert len(fitting("ü" * 40, 30).encode()) <= 30
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        (("kvm",), "kvm"),
+        (("pr-helper",), "pr-helper"),
+        (("disk", "nvme0n1"), "disk--nvme0n1"),
+        (("usb-2-1", "2-2"), "usb-2-1--2-2"),
+        (("x" * 63,), "x" * 63),
+    ],
+)
+def test_names_in_slices(parts: tuple[str, ...], name: str) -> None:
+    assert slice_name(*parts) == name
+
+
+@given(st.sets(st.lists(st.text("aA1-./\0ü", max_size=5), min_size=1, max_size=3).map(tuple), min_size=2))
+def test_no_two_devices_have_one_name_in_a_slice(devices: set[tuple[str, ...]]) -> None:
+    found = {slice_name(*parts) for parts in devices}
+    assert len(found) == len(devices)
+    assert all(names.dns_label(name) == [] for name in found)
+
+
+def test_long_names_in_slices() -> None:
+    found = {slice_name("disk", f"{'by-id-' * 20}{number}") for number in range(100)}
+    assert len(found) == 100
+    assert all(names.dns_label(name) == [] for name in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"), [("NVIDIA", "NVIDIA"), ("x" * 65, "x" * 64), ("ü" * 33, "ü" * 32), ("\udc80", "?")]
+)
+def test_descriptions_are_cut_between_characters(text: str, cut: str) -> None:
+    assert attribute_text(text) == cut

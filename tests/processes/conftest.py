@@ -26,18 +26,23 @@ class Node:
     def __post_init__(self) -> None:
         self.kubelet.directory.mkdir(parents=True)
         self.options = AgentOptions(
-            config=self.path / "agent.yaml",
+            config=self.config,
             kubelet_dir=self.kubelet.directory.parent,
             device_plugin_dir=self.kubelet.directory,
             state_dir=self.path / "state",
             host_root=str(self.machine.host.root),
         )
 
+    @property
+    def config(self) -> Path:
+        """The file."""
+        return self.path / "agent.yaml"
+
     def configure(self, text: str) -> None:
         """Replace the config file as an editor does."""
-        fresh = self.options.config.with_suffix(".new")
+        fresh = self.config.with_suffix(".new")
         fresh.write_text(text)
-        fresh.rename(self.options.config)
+        fresh.rename(self.config)
 
     @asynccontextmanager
     async def agent(self, config: str = "") -> AsyncIterator[SmallKubelet]:

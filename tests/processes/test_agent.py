@@ -130,7 +130,7 @@ async def test_a_bad_edit_changes_nothing(node: Node, caplog: pytest.LogCaptureF
             'agent.yaml:3: dray.rolle: unknown field: did you mean "role"?'
             in line.__dict__["fields"]["error"]
         )
-        node.options.config.unlink()
+        node.config.unlink()
         await asyncio.sleep(1.5)
         assert {len(found) for found in kubelet.lists.values()} == {2}
         node.configure("virtualMachineInstancesPerNode: 4\n")
@@ -141,7 +141,7 @@ async def test_a_bad_edit_changes_nothing(node: Node, caplog: pytest.LogCaptureF
 async def test_an_edit_in_place_is_seen(node: Node) -> None:
     async with node.serving(BARE) as kubelet:
         await node.wait(lambda: set(kubelet.lists) == PERMANENT, "the permanent ones")
-        node.options.config.write_text("virtualMachineInstancesPerNode: 4\n")
+        node.config.write_text("virtualMachineInstancesPerNode: 4\n")
         await node.wait(lambda: {len(found) for found in kubelet.lists.values()} == {4}, "the new number")
 
 
@@ -149,7 +149,7 @@ async def test_a_bad_config_at_the_start_is_an_error(node: Node) -> None:
     node.configure("dray: {rolle: x}\n")
     with pytest.raises(InvalidError, match="rolle"):
         await run_agent(node.options)
-    node.options.config.unlink()
+    node.config.unlink()
     with pytest.raises(Error, match="does not exist"):
         await run_agent(node.options)
 

@@ -123,7 +123,7 @@ async def test_kills_at_random_moments(tmp_path: Path) -> None:
         assert wreckage.mdevs() == FOREIGN  # all of ours are gone, none of theirs
     left = sorted(path.name for path in node.options.state_dir.iterdir())
     assert set(left) <= {
-        f"{name}{end}" for name in ("devices", "mdevs", "sockets") for end in ("", ".lock")
+        f"{name}{end}" for name in ("devices", "holds", "mdevs", "sockets") for end in ("", ".lock")
     }, left
     assert not [line for line in agent.log().splitlines() if "level=error" in line or " lost" in line]
     assert not [
@@ -146,8 +146,8 @@ async def test_idle_when_nothing_happens_and_nothing_leaks(tmp_path: Path) -> No
         disk = node.machine.host.root / "dev/vfio/77"
         tun = node.machine.host.root / "dev/net/tun"
         before = await _at_rest(agent)
-        node.options.config.unlink()
-        os.mkfifo(node.options.config)  # a bad edit like any other: nobody waits for a writer
+        node.config.unlink()
+        os.mkfifo(node.config)  # a bad edit like any other: nobody waits for a writer
         for _ in range(campaign(30, 100)):
             disk.touch()
             tun.unlink()

@@ -97,6 +97,31 @@ async def test_an_error_in_the_cleanup_of_a_child_is_not_lost() -> None:
             pass
 
 
+async def test_a_cancellation_while_a_failed_body_is_left_is_not_lost() -> None:
+    leaving = asyncio.Event()
+
+    async def child() -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            leaving.set()
+            await asyncio.sleep(0.01)
+
+    async def again_and_again() -> None:
+        for _ in range(10):
+            try:
+                async with running(child(), name="child"):
+                    raise UnavailableError("gone")
+            except UnavailableError:
+                pass
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(again_and_again())
+        await leaving.wait()
+        task.cancel()
+    assert task.cancelled()
+
+
 async def test_restarting_backs_off_after_errors_and_starts_over_after_a_steady_run() -> None:
     clock = FakeClock()
     starts: list[float] = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from dray.cdi.names import parse_qualified
 from dray.errors import InvalidError
 
 _PERMISSIONS = "rwm"
@@ -42,16 +43,23 @@ class Mount(msgspec.Struct, frozen=True):
 class ContainerEdits(msgspec.Struct, frozen=True):
     """All that is added to one container. Order is kept as given: the same input gives the same bytes on the wire.
 
-    `env` and `annotations` are pairs of name and value, each name once. The value can be stored and compared.
+    `env` and `annotations` are pairs of name and value, each name once. `cdi_devices` are whole names of devices that
+    CDI files of somebody describe (`nvidia.com/gpu=0`); only the device plugin's door can hand on names. The value can be
+    stored and compared.
     """
 
     env: tuple[tuple[str, str], ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[Mount, ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.cdi_devices:
+            parse_qualified(name)
 
     def __bool__(self) -> bool:
-        return bool(self.env or self.device_nodes or self.mounts or self.annotations)
+        return bool(self.env or self.device_nodes or self.mounts or self.annotations or self.cdi_devices)
 
 
 def merge(parcels: Iterable[ContainerEdits]) -> ContainerEdits:
@@ -64,6 +72,7 @@ def merge(parcels: Iterable[ContainerEdits]) -> ContainerEdits:
     annotations: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     mounts: dict[str, Mount] = {}
+    cdi_devices: dict[str, None] = {}
     for parcel in parcels:
         _add_pairs(env, parcel.env, "environment variable")
         _add_pairs(annotations, parcel.annotations, "annotation")
@@ -71,8 +80,13 @@ def merge(parcels: Iterable[ContainerEdits]) -> ContainerEdits:
             nodes[node.container_path] = _both_nodes(nodes.get(node.container_path, node), node)
         for mount in parcel.mounts:
             mounts[mount.container_path] = _both_mounts(mounts.get(mount.container_path, mount), mount)
+        cdi_devices |= dict.fromkeys(parcel.cdi_devices)
     return ContainerEdits(
-        tuple(env.items()), tuple(nodes.values()), tuple(mounts.values()), tuple(annotations.items())
+        tuple(env.items()),
+        tuple(nodes.values()),
+        tuple(mounts.values()),
+        tuple(annotations.items()),
+        tuple(cdi_devices),
     )
 
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
+from typing import TypeVar
 
 from dray.errors import InvalidError
 
+P = TypeVar("P")
+
 METRICS_ADDRESS = "127.0.0.1:9614"
-_LATER = ("cdi_dir", "kubeconfig", "node_name")
+_CONFIG_HELP = (
+    "what to serve: KubeVirt's configuration, with additions under `dray:`; a file, kubevirt:NAMESPACE/NAME, "
+    "kubevirt: for the only one, or configmap:NAMESPACE/NAME[/KEY]; read again when it changes"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
+    parser.add_argument("--config", required=True, metavar="F", help=_CONFIG_HELP)
     parser.add_argument(
-        "--config",
-        required=True,
-        type=Path,
+        "--additions",
+        default="",
         metavar="F",
-        help="what to serve: KubeVirt's configuration, with additions under `dray:`; read again when it changes",
+        help="Dray's part (`dray:`) where --config is a KubeVirt object: a file or configmap:NAMESPACE/NAME[/KEY]",
     )
     parser.add_argument(
         "--kubelet-dir",
@@ -63,24 +70,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"where /metrics, /healthz and /readyz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
     )
-    later = parser.add_argument_group("for DRA, which this version does not serve yet")
-    later.add_argument("--cdi-dir", type=Path, metavar="D", help="where CDI files are written")
-    later.add_argument("--kubeconfig", type=Path, metavar="K", help="how to reach the API server")
-    later.add_argument("--node-name", metavar="N", help="this node's name")
+    _add_cluster(parser.add_argument_group("the API server, for DRA, Events and the labels of the Node"))
+
+
+def _add_cluster(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="K",
+        help="how to reach it (default: in a pod its service account, else there is none; none: do not)",
+    )
+    group.add_argument(
+        "--node-name",
+        default=os.environ.get("NODE_NAME", ""),
+        metavar="N",
+        help="this node's name (default: $NODE_NAME, else the host's)",
+    )
+    group.add_argument(
+        "--instance-id",
+        default=os.environ.get("POD_UID", ""),
+        metavar="ID",
+        help="tells two agents of a rolling update apart (default: $POD_UID; empty: one at a time)",
+    )
+    group.add_argument(
+        "--cdi-dir",
+        type=Path,
+        default=Path("/var/run/cdi"),
+        metavar="D",
+        help="where CDI files are written (default /var/run/cdi)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dray.processes.agent import AgentOptions, run_agent
+    from dray.processes.agent_cluster import find_server, parse_node_name
     from dray.processes.config_file import parse_label
-    from dray.runtime.logs import get_log
+    from dray.processes.config_place import parse_additions_place, parse_place
     from dray.runtime.tasks import run_until_signalled
 
-    for name in _LATER:
-        if getattr(arguments, name) is not None:
-            get_log("agent").warning("flag has no effect yet", flag=f"--{name.replace('_', '-')}")
     options = AgentOptions(
-        config=arguments.config.absolute(),
+        config=_absolute(parse_place(arguments.config, "--config")),
+        additions=_absolute(parse_additions_place(arguments.additions)),
+        access=find_server(arguments.kubeconfig),
+        node_name=parse_node_name(arguments.node_name),
+        instance=arguments.instance_id,
+        cdi_dir=arguments.cdi_dir.absolute(),
         kubelet_dir=arguments.kubelet_dir.absolute(),
         device_plugin_dir=arguments.device_plugin_dir.absolute(),
         state_dir=arguments.state_dir.absolute(),
@@ -91,6 +126,11 @@ def run(arguments: argparse.Namespace) -> int:
     )
     run_until_signalled(lambda: run_agent(options))
     return 0
+
+
+def _absolute(place: P) -> P | Path:
+    """A path of a file; what is at the API server as it is."""
+    return place.absolute() if isinstance(place, Path) else place
 
 
 def parse_address(text: str, flag: str = "--metrics-address") -> tuple[str, int] | None:

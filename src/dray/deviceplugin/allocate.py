@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dray.cdi.edits import ContainerEdits
-from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse, DeviceSpec, Mount
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
+    CDIDevice,
+    ContainerAllocateResponse,
+    DeviceSpec,
+    Mount,
+)
 
 
 def to_response(edits: ContainerEdits) -> ContainerAllocateResponse:
@@ -21,4 +26,5 @@ def to_response(edits: ContainerEdits) -> ContainerAllocateResponse:
             for node in edits.device_nodes
         ],
         annotations=dict(edits.annotations),
+        cdi_devices=[CDIDevice(name=name) for name in edits.cdi_devices],
     )

@@ -10,7 +10,7 @@ from typing import NoReturn
 from dray.deviceplugin.directory import PluginDirectory
 from dray.deviceplugin.lifetime import PluginLifetime, Timing
 from dray.deviceplugin.metrics import PluginMetrics
-from dray.deviceplugin.plugin import CarryOut, Offer, ResourcePlugin
+from dray.deviceplugin.plugin import CarryOut, Giving, Offer, ResourcePlugin
 from dray.deviceplugin.rivals import KubeletView, Rivals
 from dray.deviceplugin.state import STARTING, PluginState
 from dray.errors import InvariantError
@@ -27,6 +27,7 @@ class PluginController:
 
     `want` may be called at any time, before `run` too; only the newest wish counts. With `kubelet_dir`, the kubelet's
     root directory, a resource that somebody else serves is left alone (`rivals`). With `metrics` the plugins are counted.
+    With `giving` each device is noted as held before a container gets it.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class PluginController:
         *,
         kubelet_dir: Path | None = None,
         metrics: PluginMetrics | None = None,
+        giving: Giving | None = None,
     ) -> None:
         self._directory = directory
         self._feed = feed
@@ -46,6 +48,7 @@ class PluginController:
         self._clock = clock
         self._timing = timing
         self._metrics = metrics
+        self._giving = giving
         self._rivals = (
             None
             if kubelet_dir is None
@@ -112,7 +115,7 @@ class PluginController:
         metrics = None if self._metrics is None else self._metrics.of(offer.resource)
 
         def make_plugin() -> ResourcePlugin:
-            return ResourcePlugin(plugin.offer, self._feed, self._carry_out, metrics)
+            return ResourcePlugin(plugin.offer, self._feed, self._carry_out, metrics, self._giving)
 
         lifetime = PluginLifetime(make_plugin, self._directory, self._clock, self._timing, self._rivals)
         task = group.create_task(lifetime.run(), name=f"plugin {offer.resource}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 from dray.cdi.edits import ContainerEdits
@@ -38,6 +38,18 @@ CarryOut = Callable[[Prepared], Awaitable[ContainerEdits]]
 Raises a Dray error if that fails. It may be cancelled, and is called again with an equal value when a pod is tried again.
 """
 
+Giving = Callable[[str, Collection[Device]], AbstractAsyncContextManager[None]]
+"""Notes durably that a container is about to get these devices of a resource; ConflictError where somebody else has one.
+
+Entered before the host is touched, and left when the kubelet is answered; an error inside takes the note back. Nobody
+says when they are given back: the kubelet is asked for that.
+"""
+
+
+def _noting_nothing(resource: str, devices: Collection[Device]) -> AbstractAsyncContextManager[None]:
+    """There is no other door."""
+    return nullcontext()
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -66,10 +78,12 @@ class ResourcePlugin:
         feed: InventoryFeed,
         carry_out: CarryOut,
         metrics: ResourceMetrics | None = None,
+        giving: Giving | None = None,
     ) -> None:
         self.offer = offer
         self.metrics = metrics or NoMetrics()
         self._carry_out = carry_out
+        self._giving = giving or _noting_nothing
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -111,18 +125,23 @@ class ResourcePlugin:
     async def allocate(self, request: AllocateRequest) -> AllocateResponse:
         """One answer for each container, or an error for the whole call.
 
-        The host is touched only when every container can be prepared. If a change then fails, or the caller gives up
-        (a kubelet that ends; it has no deadline for this call), what was changed so far stays: nothing was promised, and
-        the next call makes the same changes again. A container that asks for no device gets nothing, without the
-        driver. A device that is unhealthy is refused with its reason, though a kubelet that did not have our last list
-        yet may ask for it: it would fail later, and less clearly, when the container starts.
+        The host is touched only when every container can be prepared, and its devices are noted as held. If a change
+        then fails, or the caller gives up (a kubelet that ends; it has no deadline for this call), what was changed so
+        far stays: nothing was promised, and the next call makes the same changes again. A container that asks for no
+        device gets nothing, without the driver. A device that is unhealthy is refused with its reason, though a kubelet
+        that did not have our last list yet may ask for it: it would fail later, and less clearly, when the container
+        starts.
         """
         with self._working(), self.metrics.allocating():
-            driver = self.offer.driver
-            parcels = [self._prepare(driver, asked.devices_ids) for asked in request.container_requests]
-            edits = [await self._carry_out(one) if one is not None else ContainerEdits() for one in parcels]
+            driver, resource = self.offer.driver, self.offer.resource
+            given = [self._healthy(asked.devices_ids) for asked in request.container_requests]
+            parcels = [None if one is None else driver.prepare(resource, one) for one in given]
+            async with self._giving(resource, [device for one in given for device in one or ()]):
+                edits = [
+                    await self._carry_out(one) if one is not None else ContainerEdits() for one in parcels
+                ]
             for asked in request.container_requests:
-                _log.info("allocated", resource=self.offer.resource, ids=",".join(asked.devices_ids))
+                _log.info("allocated", resource=resource, ids=",".join(asked.devices_ids))
             return AllocateResponse(container_responses=[to_response(one) for one in edits])
 
     async def pre_start_container(self, request: PreStartContainerRequest) -> PreStartContainerResponse:
@@ -152,7 +171,8 @@ class ResourcePlugin:
             if not self._calls:
                 self._idle.set()
 
-    def _prepare(self, driver: Driver, ids: Iterable[str]) -> Prepared | None:
+    def _healthy(self, ids: Iterable[str]) -> list[Device] | None:
+        """The devices for one container, none of them sick; None where it asks for none."""
         asked = list(ids)
         if not asked:
             return None
@@ -164,7 +184,7 @@ class ResourcePlugin:
                     f"{device.reason or 'no reason given'}",
                     device=device.id,
                 )
-        return driver.prepare(self.offer.resource, devices)
+        return devices
 
     def _devices(self, ids: Iterable[str]) -> list[Device]:
         """The devices behind the ids, each once. Ids of devices that are gone are left out; the driver judges that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,13 +77,7 @@ class HostWork:
         check_required(self._root, prepared)
         for path in prepared.open_first:
             await self._open_once(path)
-        if prepared.changes:
-            await self._threads.run(
-                lambda: self._executor.apply_all(prepared.changes),
-                doing=prepared.changes[0].describe(),
-                seconds=self._limits.changes,
-                alone_on=_names(prepared.changes),
-            )
+        await self._make(prepared.changes, self._executor.apply_all)
         edits = [prepared.edits]
         if (finish := prepared.finish) is not None:
             found = await self._threads.run(
@@ -95,6 +89,10 @@ class HostWork:
             edits.append(ContainerEdits(mounts=tuple(mounts)))
         return merge(edits) if len(edits) > 1 else prepared.edits
 
+    async def release(self, changes: Sequence[HostChange]) -> None:
+        """Make these when devices are given back, in this order. A failure stops them, and what was made stays so."""
+        await self._make(changes, lambda wanted: [self._executor.apply(one) for one in wanted])
+
     async def upkeep(self, devices: Iterable[Device]) -> None:
         """Make the `upkeep` of these devices so. Called after each look; returns when all of them are done or given up.
 
@@ -104,6 +102,17 @@ class HostWork:
         async with asyncio.TaskGroup() as group:
             for changes in kept:
                 group.create_task(self._keep(changes))
+
+    async def _make(
+        self, changes: Sequence[HostChange], apply: Callable[[Sequence[HostChange]], object]
+    ) -> None:
+        if changes:
+            await self._threads.run(
+                lambda: apply(changes),
+                doing=changes[0].describe(),
+                seconds=self._limits.changes,
+                alone_on=_names(changes),
+            )
 
     def _passes(self) -> PassesDescriptors:
         if self._passing is None:

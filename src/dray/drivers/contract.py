@@ -26,6 +26,7 @@ __all__ = [
     "Device",
     "Discovery",
     "Driver",
+    "HasLeftovers",
     "HasPreStart",
     "Health",
     "Prepared",
@@ -94,6 +95,11 @@ class Device:
         if self.shares is None:
             return (self.id,)
         return tuple(share_id(self.id, index) for index in range(self.shares))
+
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether one owner at a time has it."""
+        return self.shares is None or self.shares == 1
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -165,6 +171,8 @@ class Asked:
     parameters: tuple[Mapping[str, Any], ...] = ()
     admin_access: bool = False
     consumed: tuple[Mapping[str, str], ...] = ()
+    named: tuple[bool, ...] = ()
+    """For each of the parameters whether it names this request; the others are for all requests of the claim."""
 
 
 class Driver(Protocol):
@@ -198,6 +206,18 @@ class HasPreStart(Protocol):
 
     async def pre_start(self, resource: str, devices: Sequence[Device]) -> None:
         """Called once for each start of the container, so maybe often. An error keeps it from starting; it may be cancelled."""
+        ...
+
+
+@runtime_checkable
+class HasLeftovers(Protocol):
+    """A driver that makes things on the host for claims, which may be left there when nobody could take them away."""
+
+    def leftovers(self, root: HostRoot, held: Sequence[Device]) -> tuple[HostChange, ...]:
+        """What takes away all that was made and that none of these devices is, which prepared claims have.
+
+        Called in a thread, once before claims are served.
+        """
         ...
 
 

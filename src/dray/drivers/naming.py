@@ -6,6 +6,7 @@ They are KubeVirt's, but for those that would collide, grow too long or be rando
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Collection
 
@@ -17,9 +18,14 @@ MDEV_PREFIX = "MDEV_PCI_RESOURCE"
 USB_PREFIX = "USB_RESOURCE"
 
 ID_CHARACTERS = 63
+GPU_SLICES = 8
+"""Into how many pieces of memory a GPU is divided at most; those with fewer simply have fewer."""
 SOCKET_BYTES = 107  # sun_path has 108, one for the NUL
 SHARES = 1000
 """KubeVirt's default for how many containers share a device (`virtualMachineInstancesPerNode`)."""
+
+LABEL_CHARACTERS = 63
+ATTRIBUTE_BYTES = 64
 
 _SHORT_NAMED = ("generic", "iommufd", "socket")
 _DIGEST = 10
@@ -56,6 +62,24 @@ def usb_id(resource: str, ports: Collection[str]) -> str:
     return fitting(f"{resource}-{'+'.join(ports)}", ID_CHARACTERS)
 
 
+def slice_name(*parts: str) -> str:
+    """A name in a ResourceSlice: `kvm`, `disk--nvme0n1`. A DNS label, made of what tells a device from others of its kind.
+
+    Two lists of parts never make one name: where a part is no plain label, or all are too long, a digest ends it.
+    """
+    plain = [re.sub(r"[^a-z0-9]+", "-", part.lower()).strip("-") for part in parts]
+    name = "--".join(filter(None, plain))
+    if plain == list(parts) and all(plain) and len(name) <= LABEL_CHARACTERS:
+        return name
+    digest = hashlib.sha256(ascii(parts).encode()).hexdigest()[:_DIGEST]
+    return f"{name[: LABEL_CHARACTERS - _DIGEST - 1]}-{digest}".lstrip("-")
+
+
+def attribute_text(text: str) -> str:
+    """A description as an attribute of a ResourceSlice, which has room for 64 bytes: the rest is cut off."""
+    return text.encode(errors="replace")[:ATTRIBUTE_BYTES].decode(errors="ignore").rstrip()
+
+
 def check_distinct(names: Collection[str]) -> None:
     """InvalidError where two devices of one config have the same name: ids come from it."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
@@ -72,3 +96,13 @@ def _with_digest(text: str, whole: str, room: int) -> str:
     digest = hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST]
     start = text.encode()[: max(0, room - _DIGEST - 1)].decode(errors="ignore")
     return f"{start}-{digest}"
+
+
+def slice_part(bus_id: str, index: int) -> str:
+    """The name of one memory slice, for `Device.hardware`."""
+    return f"pci:{bus_id}/slice-{index}"
+
+
+def card_parts(bus_id: str, slices: int = GPU_SLICES) -> tuple[str, ...]:
+    """What a whole GPU is made of, whatever kind offers it: the function itself, and all slices, so that it has one in common with every part."""
+    return (f"pci:{bus_id}", *(slice_part(bus_id, index) for index in range(max(slices, GPU_SLICES))))

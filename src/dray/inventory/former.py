@@ -25,14 +25,14 @@ def formers(before: Iterable[Device], known: Iterable[Device], found: Iterable[D
 
 def held_back(found: Iterable[Device], held: Collection[Device]) -> tuple[Device, ...]:
     """The devices; one that a container has under a former name is not healthy under the new one."""
-    owners = {part: device for device in held for part in _parts(device)}
+    owners = {part: device for device in held for part in device.parts}
     return tuple(_judged(device, owners) for device in found)
 
 
 def _judged(device: Device, owners: dict[str, Device]) -> Device:
     if device.shares is not None or device.health is not Health.HEALTHY:
         return device
-    owner = next((owners[part] for part in _parts(device) if part in owners), None)
+    owner = next((owners[part] for part in device.parts if part in owners), None)
     if owner is None:
         return device
     reason = f"a container still has it as {owner.resource} {owner.id}"
@@ -41,9 +41,3 @@ def _judged(device: Device, owners: dict[str, Device]) -> Device:
 
 def _name(device: Device) -> tuple[str, str]:
     return device.resource, device.id
-
-
-def _parts(device: Device) -> tuple[str, ...]:
-    """What makes it the same hardware under another name. A USB port stays when its node changes."""
-    ports = str(device.attributes.get("ports", ""))
-    return tuple(f"port {port}" for port in ports.split(",")) if ports else device.watch

@@ -241,7 +241,7 @@ class Lookout:
         self, devices: Sequence[Device], counters: Mapping[str, tuple[CounterSet, ...]] | None = None
     ) -> None:
         before = self._feed.current
-        after = self._feed.publish((device for device in devices if device.resource), counters)
+        after = self._feed.publish((device for device in devices if device.resource or device.name), counters)
         if after is not before:
             tell_changes(before.devices, after.devices)
 
@@ -278,6 +278,10 @@ def look(root: HostRoot, drivers: Sequence[Driver], known: Sequence[Device]) -> 
         looks = [_look_through(driver, sweep, known) for driver in drivers]
     devices = tuple(device for one in looks for device in one.devices)
     directories = sorted({Path(path) for one in looks for path in one.watch})
+    counters: dict[str, tuple[CounterSet, ...]] = {}
+    for driver, one in zip(drivers, looks, strict=True):
+        if one.counters:
+            counters[driver.kind] = (*counters.get(driver.kind, ()), *one.counters)
     return _Round(
         devices,
         tuple(dict.fromkeys(problem for one in looks for problem in one.problems)),
@@ -285,7 +289,7 @@ def look(root: HostRoot, drivers: Sequence[Driver], known: Sequence[Device]) -> 
             tuple(sorted({Path(path) for device in devices for path in device.watch})), tuple(directories)
         ),
         min((one.again_in for one in looks if one.again_in is not None), default=None),
-        {driver.kind: one.counters for driver, one in zip(drivers, looks, strict=True) if one.counters},
+        counters,
     )
 
 

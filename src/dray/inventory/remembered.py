@@ -33,6 +33,8 @@ class _Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
     paths: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
+    name: str = ""
+    hardware: tuple[str, ...] = ()
 
 
 class _Content(msgspec.Struct, frozen=True):

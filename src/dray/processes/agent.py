@@ -1,130 +1,179 @@
-"""The node agent: finds the devices of its machine and offers them to the kubelet as device plugins.
+"""The node agent: finds the devices of its machine and offers them to the kubelet, as device plugins and through DRA.
 
-configuration → drivers → `Lookout` (looks at the machine) → inventory → `PluginController` (one plugin a resource).
-Beside it: cards are split as configured (`CardKeeper`), and metrics are served.
+configuration (a file, or an object of the API server) → drivers → `Lookout` (looks at the machine) → inventory → a view
+for each door, which leaves out what the other gave away → `PluginController` (one plugin a resource) and `DraSide` (one
+driver a kind). Beside it: cards are split as configured (`CardKeeper`), and metrics are served.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from dray.cdi.edits import ContainerEdits
+from dray.client.client import Client
 from dray.deviceplugin.controller import PluginController
 from dray.deviceplugin.directory import following
-from dray.deviceplugin.held import held_ids
 from dray.deviceplugin.leftovers import SocketLedger
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import Offer
-from dray.drivers.carry_out import HostWork
-from dray.drivers.contract import Device, Driver, Prepared
-from dray.drivers.iommufd.passing import Passing
+from dray.dra.metrics import DraMetrics
+from dray.drivers.contract import Driver
 from dray.drivers.naming import socket_name
-from dray.hardware.change.executor import Executor
-from dray.hardware.host_root import open_host_root
-from dray.hardware.mount_namespace import Namespace
-from dray.inventory.handouts import Handouts
-from dray.inventory.inventory import InventoryFeed
-from dray.inventory.looking import Lookout
-from dray.inventory.remembered import RememberedDevices
+from dray.inventory.doors import Offered
+from dray.processes.agent_classes import DeviceClasses, classes_for
+from dray.processes.agent_cluster import AgentCluster, agent_cluster
 from dray.processes.agent_config import Served
+from dray.processes.agent_machine import Machine, open_machine
 from dray.processes.agent_metrics import AgentMetrics
-from dray.processes.card_keeper import CardKeeper
-from dray.processes.config_file import ConfigFile
-from dray.processes.kinds import Kinds, by_resource, permanent
+from dray.processes.agent_options import AgentOptions
+from dray.processes.dra_kind import DraGround, KindWish
+from dray.processes.dra_side import DraSide
+from dray.processes.kinds import Kinds, by_device, by_resource, permanent
+from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running, wait_first
-from dray.runtime.threads import Threads
-from dray.wire.deviceplugin import DIRECTORY
+
+__all__ = ["AgentOptions", "run_agent"]
 
 _log = get_log("agent")
-_HOST_FROM_A_POD = Path("/proc/1/root")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
-    """What the command line says. `metrics` None: none are served."""
+async def run_agent(
+    options: AgentOptions, clock: Clock | None = None, *, own: Sequence[OwnKind] = ()
+) -> None:
+    """Until cancelled; then running calls are finished, and the kubelet is told that the devices are gone.
 
-    config: Path
-    kubelet_dir: Path = Path("/var/lib/kubelet")
-    device_plugin_dir: Path = Path(DIRECTORY)
-    state_dir: Path = Path("/var/lib/dray")
-    host_root: str = "/"
-    node_labels: Mapping[str, str] = field(default_factory=dict)
-    node_labels_file: Path | None = None
-    metrics: tuple[str, int] | None = None
-
-
-async def run_agent(options: AgentOptions, clock: Clock | None = None) -> None:
-    """Until cancelled; then running calls are finished, and the kubelet is told that the devices are gone."""
+    `own` are kinds that the program brings along, beside those of the configuration.
+    """
     sys.setswitchinterval(0.0005)  # a look runs in a thread; an Allocate meanwhile must not wait for it
-    config = ConfigFile(options.config, options.node_labels, options.node_labels_file)
-    wanted = config.load()
+    clock = clock or SystemClock()
     async with AsyncExitStack() as stack:
-        agent = await _assemble(stack, options, config, clock or SystemClock())
+        cluster = await stack.enter_async_context(agent_cluster(options.cluster, clock))
+        wanted = cluster.config.load()
+        agent = await _assemble(stack, options, cluster, clock, own)
         agent.want(wanted)
-        await stack.enter_async_context(running(agent.lookout.run(), name="looking"))
-        await agent.lookout.wait_looked()
-        await stack.enter_async_context(running(agent.cards.run(), name="cards"))
-        await stack.enter_async_context(running(agent.offer(), name="offers"))
-        await stack.enter_async_context(running(agent.plugins.run(), name="plugins", stop_timeout=15.0))
+        machine = agent.machine
+        await stack.enter_async_context(running(machine.lookout.run(), name="looking"))
+        await machine.lookout.wait_looked()
+        await machine.doors.begin()
+        for name, task in _tasks(agent, cluster):
+            await stack.enter_async_context(running(task, name=name, stop_timeout=50.0))
         _log.info(
-            "serving", node_devices=len(agent.feed.current.devices), directory=options.device_plugin_dir
+            "serving",
+            node_devices=len(agent.machine.feed.current.devices),
+            directory=options.device_plugin_dir,
         )
-        async for newer in config.follow(agent.clock, wanted):
+        async for newer in cluster.config.follow(clock, wanted):
             agent.want(newer)
+
+
+def _tasks(agent: Agent, cluster: AgentCluster) -> Iterator[tuple[str, Coroutine[Any, Any, NoReturn]]]:
+    """All but the looks, in the order in which they start; they end the other way round."""
+    machine = agent.machine
+    yield "doors", machine.doors.run()
+    yield "cards", machine.cards.run()
+    if cluster.client is not None and cluster.node is not None:
+        yield "claims", machine.doors.follow_claims(cluster.client, cluster.node.name)
+    else:
+        machine.doors.holds.allocated(())
+    if agent.classes is not None and agent.dra is not None:
+        yield "classes", agent.classes.run()
+        yield "DRA", agent.dra.run()
+    yield "offers", agent.offer()
+    yield "plugins", agent.plugins.run()
 
 
 @dataclass
 class Agent:
-    """The parts, and what is wanted of them now. Made by `run_agent`; one event loop."""
+    """The parts, and what is wanted of them now. Made by `run_agent`; one event loop.
 
-    clock: Clock
+    `dra` and `classes` are None without an API server: then there are device plugins alone.
+    """
+
+    machine: Machine
     kinds: Kinds
-    feed: InventoryFeed
-    lookout: Lookout
-    cards: CardKeeper
     plugins: PluginController
     sockets: SocketLedger
     socket_directory: str
+    dra: DraSide | None = None
+    classes: DeviceClasses | None = None
     served: Served = field(default_factory=Served)
-    drivers: Mapping[str, Driver] = field(default_factory=dict)
+    drivers: Sequence[Driver] = ()
+    resources: Mapping[str, Driver] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def want(self, served: Served) -> None:
         """Serve this from now on. What stays as it was is not disturbed."""
-        drivers = self.kinds.drivers(served)
-        self.served, self.drivers = served, by_resource(served, drivers)
-        self.lookout.set_drivers(drivers)
-        self.cards.want(served)
+        own = self.machine.doors.own.values()
+        drivers = (*self.kinds.drivers(served), *(one.driver for one in own))
+        self.served, self.drivers = served, drivers
+        self.resources = {**by_resource(served, drivers), **_resources(own)}
+        self.machine.lookout.set_drivers(drivers)
+        self.machine.cards.want(served)
+        self.machine.doors.want(served)
+        self._want_dra(drivers)
         self.changed.set()
 
     async def offer(self) -> NoReturn:
         """Keep the offers up with the configuration and with what the machine has had since it was in force."""
         had: set[str] = set()
+        doors = self.machine.doors
+        feed = doors.feeds.plugin
         while True:
             self.changed.clear()
-            await self.lookout.wait_looked()
-            inventory = self.feed.current
-            had = (had | {device.resource for device in inventory.devices}) & self.drivers.keys()
-            offers = offers_of(self.drivers, had | permanent(self.served), self.socket_directory)
+            await self.machine.lookout.wait_looked()
+            inventory = feed.current
+            resources = {**self.resources, **by_device(self.drivers, inventory.devices)}
+            had = (had | {device.resource for device in inventory.devices}) & resources.keys()
+            always = permanent(self.served) | _resources(doors.own.values()).keys()
+            wanted = (had | always) & doors.plugin_resources(resources)
+            offers = offers_of(resources, wanted, self.socket_directory)
             await self.sockets.want(offer.socket for offer in offers)
             self.plugins.want(offers)
-            await wait_first(self.feed.wait_newer(inventory.generation), self.changed.wait())
+            await wait_first(feed.wait_newer(inventory.generation), self.changed.wait())
 
     def why_unready(self) -> str:
         """Empty once the kubelet has all that is wanted."""
-        if self.plugins.is_initialized:
+        if self.plugins.is_initialized and (self.dra is None or self.dra.is_initialized):
             return ""
-        states = sorted(self.plugins.states().items())
-        return "\n".join(f"{resource}: {state}" for resource, state in states) or "starting"
+        plugins = {name: str(state) for name, state in self.plugins.states().items()}
+        drivers = {} if self.dra is None else {name: str(one) for name, one in self.dra.states().items()}
+        return (
+            "\n".join(f"{name}: {state}" for name, state in sorted((plugins | drivers).items())) or "starting"
+        )
+
+    def _want_dra(self, drivers: Sequence[Driver]) -> None:
+        doors, settings = self.machine.doors, self.served.dra
+        kinds = doors.dra_kinds(drivers, self.resources)
+        if self.dra is None or self.classes is None:
+            if kinds:
+                _log.warning("no API server: not offered through DRA", kinds=",".join(sorted(kinds)))
+            return
+        wishes = {
+            driver.kind: KindWish(driver.kind, doors.driver_of(driver.kind), driver, settings.metadata)
+            for driver in reversed(drivers)
+        }
+        self.dra.want(
+            [wish for kind, wish in wishes.items() if kind in kinds],
+            [wish for kind, wish in wishes.items() if kind not in kinds],
+        )
+        names = {kind: doors.driver_of(kind) for kind in sorted(kinds)}
+        moved = [
+            (names[driver.kind], resource)
+            for resource, driver in sorted(self.resources.items())
+            if doors.door_of(driver.kind, resource) is Offered.DRA
+        ]
+        self.classes.want(classes_for(names.values(), moved) if settings.create_classes else ())
+
+
+def _resources(own: Iterable[OwnKind]) -> dict[str, Driver]:
+    return {resource: one.driver for one in own for resource in one.resources}
 
 
 def offers_of(drivers: Mapping[str, Driver], wanted: Collection[str], directory: str) -> tuple[Offer, ...]:
@@ -139,69 +188,60 @@ def offers_of(drivers: Mapping[str, Driver], wanted: Collection[str], directory:
     return tuple(offers)
 
 
-async def _assemble(stack: AsyncExitStack, options: AgentOptions, config: ConfigFile, clock: Clock) -> Agent:
-    root = open_host_root(options.host_root)
+async def _assemble(
+    stack: AsyncExitStack, options: AgentOptions, cluster: AgentCluster, clock: Clock, own: Sequence[OwnKind]
+) -> Agent:
     metrics = Metrics()
-    own, plugin_metrics = AgentMetrics(metrics), PluginMetrics(metrics)
-    # Inside a container /sys may be read-only; the host's own is reached only where that is the host we serve.
-    namespace = Namespace() if root.path == _HOST_FROM_A_POD else None
-    executor = Executor(root.path, audit=own.audit, namespace=namespace)
-    feed, handouts = InventoryFeed(), Handouts(clock)
-    threads = Threads()
-    passing = await stack.enter_async_context(Passing(root, executor, clock, threads))
-    work = HostWork(root, executor, threads, passing)
-
-    async def carry_out(prepared: Prepared) -> ContainerEdits:
-        handouts.give([node.host_path for node in prepared.edits.device_nodes])
-        return await work(prepared)
-
-    remembered = stack.enter_context(RememberedDevices(options.state_dir / "devices", clock=clock))
-
-    async def after_look(devices: Sequence[Device]) -> None:
-        await work.upkeep(devices)
-        cards.wake()
-
-    async def still_held(devices: Sequence[Device]) -> Collection[Device]:
-        ids = await held_ids(options.kubelet_dir)
-        return [
-            device
-            for device in devices
-            if ids is None
-            or not ids.get(device.resource, frozenset()).isdisjoint(device.share_ids)
-            or handouts.is_new(device.watch)
-        ]
-
-    lookout = Lookout(
-        root,
-        feed,
-        clock,
-        remembered=remembered,
-        after_look=after_look,
-        still_held=still_held,
-        threads=threads,
-    )
-    cards = CardKeeper(
-        root,
-        options.state_dir,
-        executor.apply,
-        clock,
-        feed=feed,
-        handouts=handouts,
-        former=lambda: lookout.former,
-        kubelet_dir=options.kubelet_dir,
-        on_change=lookout.wake,
-    )
+    agent_metrics = AgentMetrics(metrics)
+    machine = await open_machine(stack, options, clock, agent_metrics.audit, own)
     directory = await stack.enter_async_context(following(options.device_plugin_dir))
     plugins = PluginController(
-        directory, feed, carry_out, clock, kubelet_dir=options.kubelet_dir, metrics=plugin_metrics
+        directory,
+        machine.doors.feeds.plugin,
+        machine.carry_out,
+        clock,
+        kubelet_dir=options.kubelet_dir,
+        metrics=PluginMetrics(metrics),
+        giving=machine.doors.holds.giving,
     )
     ledger = SocketLedger(options.state_dir / "sockets", options.device_plugin_dir, clock=clock)
     sockets = stack.enter_context(ledger)
-    agent = Agent(clock, Kinds(clock), feed, lookout, cards, plugins, sockets, str(options.device_plugin_dir))
-    own.follow(feed, lookout, config)
+    agent = Agent(machine, Kinds(clock), plugins, sockets, str(options.device_plugin_dir))
+    if cluster.client is not None and cluster.node is not None:
+        agent.dra = DraSide(_ground(machine, options, cluster.client, cluster, clock, metrics))
+        agent.classes = DeviceClasses(cluster.client, clock)
+    agent_metrics.follow(machine.feed, machine.lookout, cluster.config)
     if options.metrics is not None:
         await stack.enter_async_context(_serving_metrics(metrics, options.metrics, agent))
     return agent
+
+
+def _ground(
+    machine: Machine,
+    options: AgentOptions,
+    client: Client,
+    cluster: AgentCluster,
+    clock: Clock,
+    metrics: Metrics,
+) -> DraGround:
+    return DraGround(
+        client=client,
+        node_name=options.cluster.node_name,
+        kubelet_dir=options.kubelet_dir,
+        cdi_dir=options.cdi_dir,
+        instance=options.instance,
+        boot_id=machine.boot_id,
+        devices=machine.feed,
+        shown=machine.doors.feeds.dra,
+        holds=machine.doors.holds,
+        carry_out=machine.carry_out,
+        undo=machine.undo,
+        root=machine.root,
+        threads=machine.threads,
+        clock=clock,
+        events=cluster.events,
+        metrics=DraMetrics(metrics),
+    )
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dray.hardware.change.executor import AuditEntry, Outcome, log_changes
 from dray.inventory.inventory import InventoryFeed
 from dray.inventory.looking import Lookout
-from dray.processes.config_file import ConfigFile
+from dray.processes.config_source import ConfigSource
 from dray.runtime.metrics import Metrics, Sample
 
 
@@ -27,7 +27,7 @@ class AgentMetrics:
         if entry.outcome is not Outcome.STARTED:
             self._changes.labels(type(entry.change).__name__, entry.outcome.value).inc()
 
-    def follow(self, feed: InventoryFeed, lookout: Lookout, config: ConfigFile) -> None:
+    def follow(self, feed: InventoryFeed, lookout: Lookout, config: ConfigSource) -> None:
         """Show these from now on."""
         self._metrics.series(
             "dray_devices", "Devices by kind, resource and health.", lambda: _devices(feed), kind="gauge"

@@ -17,7 +17,9 @@ from dray.drivers.pci.profiles import ProfileRule
 from dray.drivers.stepping import Step
 from dray.hardware.host_root import HostRoot
 from dray.inventory.handouts import Handouts
+from dray.inventory.holds import Holds
 from dray.inventory.inventory import InventoryFeed
+from dray.inventory.ledger import Door
 from dray.processes.agent_config import Served
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import wait_first
@@ -30,7 +32,7 @@ _REST = 300.0
 class CardKeeper:
     """One task runs `run`; `want` and `wake` may be called at any time. `on_change` is called when the host was changed.
 
-    A device counts as held when the kubelet says so, or when it was handed out a moment ago; the executor looks for
+    A device counts as held when the kubelet or the ledger says so, or when it was handed out a moment ago; the executor looks for
     processes that have it open besides.
     """
 
@@ -43,6 +45,7 @@ class CardKeeper:
         *,
         feed: InventoryFeed,
         handouts: Handouts,
+        holds: Holds,
         former: Callable[[], Sequence[Device]],
         kubelet_dir: Path,
         on_change: Callable[[], None],
@@ -52,6 +55,7 @@ class CardKeeper:
         self._clock = clock
         self._feed = feed
         self._handouts = handouts
+        self._holds = holds
         self._former = former
         self._kubelet_dir = kubelet_dir
         self._on_change = on_change
@@ -102,7 +106,9 @@ class CardKeeper:
         return frozenset(
             address
             for device in self._devices()
-            if ids is None or not ids.get(device.resource, frozenset()).isdisjoint(device.share_ids)
+            if ids is None
+            or not ids.get(device.resource, frozenset()).isdisjoint(device.share_ids)
+            or self._holds.current.has(device, Door.DRA)
             for address in device.addresses
         )
 

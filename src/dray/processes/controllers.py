@@ -48,6 +48,8 @@ class GuardOptions:
     where: str | Service | None = None
     installs: bool = True
     config: GuardConfig = field(default_factory=GuardConfig)
+    validators: Mapping[str, Validator] = field(default_factory=lambda: VALIDATORS)
+    """Who checks opaque parameters, by driver name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ async def _lead_guard(
     client: Client, options: GuardOptions, metrics: Metrics, shown: ControllerMetrics, clock: Clock
 ) -> None:
     """The server answers from the start, and refuses until this guard leads."""
-    guard, parameters = Guard(client, options.config, clock, shown), Parameters(VALIDATORS)
+    guard, parameters = Guard(client, options.config, clock, shown), Parameters(options.validators)
     certificates, (host, port) = certificate(options, clock), options.address
     async with serve(GuardServer(guard, parameters, metrics), host, port, certificates) as chosen:
         _log.info("the guard listens", port=chosen)
@@ -150,7 +152,7 @@ def webhook(options: GuardOptions, certificates: Serving, port: int) -> dict[str
     host = options.address[0]
     own = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     target = Target(options.where or own, certificates.ca.read_bytes())
-    return configuration(target, Parameters(VALIDATORS).drivers)
+    return configuration(target, Parameters(options.validators).drivers)
 
 
 def _names(options: GuardOptions) -> tuple[str, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from dray.drivers.contract import Driver
+from dray.drivers.contract import Device, Driver
 from dray.drivers.generic import GenericDriver
 from dray.drivers.generic.config import GenericConfig, GenericDevice
 from dray.drivers.iommufd import IommufdDriver
@@ -12,6 +12,8 @@ from dray.drivers.iommufd.config import IommufdConfig
 from dray.drivers.mdev import MdevDriver
 from dray.drivers.mdev.config import MdevConfig, MdevSelector
 from dray.drivers.naming import KUBEVIRT_PREFIX
+from dray.drivers.nvidia import NvidiaDriver, nvidia_driver
+from dray.drivers.nvidia.config import NvidiaConfig
 from dray.drivers.parcels import QEMU
 from dray.drivers.pci import PciDriver
 from dray.drivers.pci.config import PciConfig, PciSelector, PciUnit
@@ -28,11 +30,12 @@ IOMMUFD = KUBEVIRT_PREFIX + "iommufd"
 
 
 class Kinds:
-    """Makes drivers. Kept over changes of the configuration, because simulated devices have a past."""
+    """Makes drivers. Kept over changes of the configuration, because simulated devices have a past, and GPUs are watched."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._sim = Record(clock.monotonic())
+        self._nvidia: NvidiaDriver | None = None
 
     def drivers(self, served: Served, *, everything: bool = False) -> Sequence[Driver]:
         """The drivers for what is served, one a kind (of sim up to two). With `everything` they also find what no resource names."""
@@ -52,6 +55,10 @@ class Kinds:
         if served.usb or everything:
             sets = [UsbResource(rule.resource, _usb(rule)) for rule in served.usb]
             drivers.append(UsbDriver(UsbConfig(tuple(sets), everything)))
+        if served.nvidia is not None or everything:
+            monitor = None if self._nvidia is None else self._nvidia.monitor
+            self._nvidia = nvidia_driver(served.nvidia or NvidiaConfig(), self._clock, monitor=monitor)
+            drivers.append(self._nvidia)
         if served.sim.devices:
             drivers += sim_drivers(served.sim, self._clock, self._sim)
         return drivers
@@ -76,7 +83,15 @@ def by_resource(served: Served, drivers: Sequence[Driver]) -> Mapping[str, Drive
     for driver in drivers:
         if isinstance(driver, SimDriver):
             found |= dict.fromkeys(driver.resources, driver)
+        if isinstance(driver, NvidiaDriver) and served.nvidia is not None:
+            found[driver.config.offer(driver.config.resource_name)[0]] = driver
     return found
+
+
+def by_device(drivers: Iterable[Driver], devices: Iterable[Device]) -> Mapping[str, Driver]:
+    """The driver behind resources that no configuration names: of MIG devices, by their profiles."""
+    gpus = {driver.kind: driver for driver in drivers if isinstance(driver, NvidiaDriver)}
+    return {one.resource: gpus[one.kind] for one in devices if one.resource and one.kind in gpus}
 
 
 def permanent(served: Served) -> frozenset[str]:

@@ -32,6 +32,7 @@ async def running(
     The body's end cancels and joins it, for at most `stop_timeout` seconds. If it fails first, the body is
     cancelled and the failure is raised as it was, not wrapped in a group. If it ends well, the body goes on.
     """
+    failed: list[Error] = []
     try:
         async with asyncio.TaskGroup() as group:
             child = group.create_task(_bounded(coroutine, name, stop_timeout), name=f"{name} (keeper)")
@@ -40,11 +41,16 @@ async def running(
             await asyncio.sleep(0)
             try:
                 yield
+            except Error as error:
+                # Held back: a group that has a failure drops a cancellation that comes while it joins its children.
+                failed.append(error)
             finally:
                 child.cancel()
     except BaseExceptionGroup as failures:
-        failure = single(failures)
+        failure = single(BaseExceptionGroup(name, [*failed, *failures.exceptions]))
         raise failure from failure.__cause__  # which callers look at: a status, an errno
+    for failure in failed:
+        raise failure
 
 
 async def _bounded(coroutine: Coroutine[Any, Any, None], name: str, stop_timeout: float) -> None:

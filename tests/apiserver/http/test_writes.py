@@ -197,3 +197,12 @@ async def test_events_are_one_store_with_two_faces(server: Asking) -> None:
     assert '"type":"ADDED"' in lines and '"note":"bye"' in lines
     await server.done("DELETE", f"{new}/e")
     assert (await server.ask("GET", f"{old}/e"))[0] == 404
+
+
+async def test_a_patch_makes_nothing_even_where_a_put_does(server: Asking) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n1"
+    code, status = await server.ask("PATCH", leases, {"spec": {"holderIdentity": "n1"}}, MERGE)
+    assert (code, status["reason"]) == (404, "NotFound")
+    lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
+    code, _ = await server.ask("PUT", leases, lease)
+    assert code == 201

@@ -47,6 +47,7 @@ def test_one_instance(host: Host, parent: MdevParent) -> None:
             iommu_group=71,
             pcie_root="pci0000:06",
             attributes={
+                "mdevUUID": UUID.format(1),
                 "parent": "0000:06:00.0",
                 "type": "GRID_T4-1Q",
                 "typeId": "nvidia-222",
@@ -55,6 +56,8 @@ def test_one_instance(host: Host, parent: MdevParent) -> None:
             paths=("/dev/vfio/vfio", "/dev/vfio/71"),
             watch=("/dev/vfio/71",),
             addresses=(UUID.format(1),),
+            name=f"mdev-{UUID.format(1)}",
+            hardware=(f"mdev:{UUID.format(1)}",),
         ),
     )
 

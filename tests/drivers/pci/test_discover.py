@@ -58,6 +58,8 @@ def test_one_device(host: Host) -> None:
             paths=("/dev/vfio/vfio", "/dev/vfio/12"),
             watch=("/dev/vfio/12",),
             addresses=("0000:05:00.0",),
+            name="pci-0000-05-00-0",
+            hardware=("pci:0000:05:00.0",),
         ),
     )
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from dray.api import names
+from dray.api.quantity import Quantity
+from dray.api.resource.slice import DeviceCapacity
 from dray.drivers.contract import Device, Health
 from dray.drivers.sim import sim_drivers
 from dray.drivers.sim.config import SimConfig, SimDevices, SimFault, SimPreStart
@@ -55,6 +57,7 @@ def test_one_device_in_full(root: HostRoot) -> None:
             "rank": 1,
             "serial": "SIM-GPU-7",
             "shape": "gpu",
+            "type": "gpu",
             "uuid": last.attributes["uuid"],
         },
         paths=("/dev/null",),
@@ -62,6 +65,10 @@ def test_one_device_in_full(root: HostRoot) -> None:
         shares=4,
         addresses=("gpu-7",),
         permissions="rw",
+        name="gpu-7",
+        versions={"driverVersion": "1.0.0"},
+        capacity={"memory": DeviceCapacity(value=Quantity("80Gi"))},
+        hardware=("sim:gpu-7",),
     )
     assert last.share_ids == ("gpu-7-0", "gpu-7-1", "gpu-7-2", "gpu-7-3")
 

@@ -58,6 +58,8 @@ def test_one_selector_one_device(host: Host) -> None:
         paths=("/dev/bus/usb/001/003",),
         watch=("/dev/bus/usb/001/003",),
         addresses=("1:3",),
+        name="usb-1-2-3",
+        hardware=("usb:1-2.3",),
     )
 
 
@@ -182,3 +184,28 @@ def test_everything_lists_the_rest_without_hubs(host: Host) -> None:
 def test_bad_selectors_are_refused(fields: dict[str, str]) -> None:
     with pytest.raises(InvalidError):
         UsbSelector(**fields)
+
+
+def test_what_a_slice_has_no_room_for(host: Host) -> None:
+    """Descriptions are cut, a serial number that is cut would be another one."""
+    host.usb("1-1", vendor="46f4", product="0001", serial="9" * 65, manufacturer="ü" * 40, name="n" * 65)
+    (device,) = find(host, UsbResource("x/y", (STORAGE,))).devices
+    assert device.attributes == {
+        "id": "46f4:0001",
+        "manufacturer": "ü" * 32,
+        "ports": "1-1",
+        "product": "n" * 64,
+    }
+
+
+def test_sets_have_the_names_and_parts_of_all_their_ports(host: Host) -> None:
+    """Also where one is gone."""
+    storage(host, "1-1.2.2")
+    pair = [storage(host, "2-1"), key(host, "2-2")]
+    resources = (UsbResource("x/pair", (UsbSelector(port="2-1"), KEY)), UsbResource("x/one", (STORAGE,)))
+    found = find(host, *resources)
+    named = {device.name: device.hardware for device in found.devices}
+    assert named == {"usb-2-1--2-2": ("usb:2-1", "usb:2-2"), "usb-1-1-2-2": ("usb:1-1.2.2",)}
+    pair[1].unplug()
+    after = find(host, *resources, known=found.devices)
+    assert {device.name: device.hardware for device in after.devices} == named

@@ -16,10 +16,18 @@ from dray.hardware.change import (
     Chmod,
     Chown,
     CreateMdev,
+    CreateMigDevice,
+    DestroyMigDevice,
     HostChange,
+    MakeCapabilityNode,
     Relabel,
     RemoveMdev,
+    SetComputeMode,
+    SetMigMode,
+    SetPersistence,
     SetSriovVfs,
+    SetTimeSlice,
+    SetUnbindLock,
     SetVgpuProfile,
     UnbindDriver,
 )
@@ -37,6 +45,14 @@ SAMPLES: list[HostChange] = [
     Chown("/dev/kvm", 107, 107),
     Chmod("/dev/kvm", 0o660),
     Relabel("/dev/kvm"),
+    SetMigMode(ADDRESS, 0, on=True),
+    CreateMigDevice(ADDRESS, 0, 19, 4),
+    DestroyMigDevice(ADDRESS, 0, 19, 4),
+    MakeCapabilityNode(12),
+    SetTimeSlice(ADDRESS, 0, "Long"),
+    SetComputeMode(ADDRESS, 0),
+    SetPersistence(ADDRESS, on=False),
+    SetUnbindLock(ADDRESS),
 ]
 KINDS: tuple[type[HostChange], ...] = get_args(Change)
 

@@ -21,6 +21,7 @@ from dray.apiserver.patching.entry import APPLY_PATCH, patched
 from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Index, Key, Lookup, Stored, Transaction
 from dray.apiserver.writing.create import create
+from dray.apiserver.writing.faults import not_found
 from dray.apiserver.writing.kinds.binding import bind
 from dray.apiserver.writing.kinds.scale import update_scale
 from dray.apiserver.writing.removing.collection import delete_collection
@@ -133,8 +134,9 @@ def _change(write: Write, place: Place, body: Body, kind: str, form: Form, verb:
         return _apply(write, place, body)
 
     def change(current: Document | None) -> Any:
-        seen = form.outward(current) if current else {}
-        return form.inward(patched(kind, body.content_type, seen, body.data))
+        if current is None:  # also of a kind that a PUT makes
+            raise not_found(write.served, write.name)
+        return form.inward(patched(kind, body.content_type, form.outward(current), body.data))
 
     return change
 

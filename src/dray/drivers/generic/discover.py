@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from dray.drivers.contract import Device, Discovery, Health, Problem
 from dray.drivers.generic.config import GenericConfig, GenericDevice
-from dray.drivers.naming import ID_CHARACTERS, fitting
+from dray.drivers.naming import ID_CHARACTERS, fitting, slice_name
 from dray.errors import Error, NotFoundError
 from dray.hardware.cgroup import read_cgroup_version
 from dray.hardware.device_nodes import DeviceNode, read_device_node
@@ -71,15 +71,21 @@ def _device(
         shares=entry.shares,
         permissions=permissions,
         open_first=entry.pre_open,
+        name=slice_name(*_names(entry, path)),
+        hardware=(f"node:{path}",),
+    )
+
+
+def _names(entry: GenericDevice, path: str) -> tuple[str, ...]:
+    """The name; of a pattern's match also the rest of its path, so that no two are the same."""
+    return (
+        (entry.name, path.removeprefix(_fixed(entry.path)).strip("/")) if entry.is_pattern else (entry.name,)
     )
 
 
 def _id(entry: GenericDevice, path: str) -> str:
-    """The name; of a pattern's match also the rest of its path (`disk:nvme0n1`), so that no two are the same."""
-    if not entry.is_pattern:
-        return entry.name
-    rest = path.removeprefix(_fixed(entry.path)).strip("/")
-    return fitting(f"{entry.name}:{rest}", ID_CHARACTERS)
+    """`kvm`; of a pattern's match `disk:nvme0n1`."""
+    return fitting(":".join(_names(entry, path)), ID_CHARACTERS) if entry.is_pattern else entry.name
 
 
 def _attributes(node: DeviceNode) -> dict[str, str | int | bool]:

@@ -26,5 +26,7 @@ def discover(config: IommufdConfig, root: Place) -> Discovery:
         paths=(IOMMUFD,),
         watch=(IOMMUFD,),
         shares=config.shares,
+        name=KIND,
+        hardware=(f"node:{IOMMUFD}",),
     )
     return Discovery((device,), tuple(problems), (IOMMUFD,), ("/dev",))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dray.drivers.contract import Device, Discovery, Problem
 from dray.drivers.health import health_for
 from dray.drivers.mdev.config import MdevConfig
+from dray.drivers.naming import attribute_text, slice_name
 from dray.hardware.host_root import Place
 from dray.hardware.mdev import INSTANCES, Mdev, read_mdevs
 from dray.hardware.pci import read_pci
@@ -53,14 +54,18 @@ def _device(mdev: Mdev, resource: str, reason: str, pcie_root: str | None) -> De
         iommu_group=group,
         pcie_root=pcie_root,
         attributes={
-            "parent": mdev.parent,
-            "type": mdev.type_name,
-            "typeId": mdev.type_id,
+            "mdevUUID": mdev.uuid,  # what KubeVirt reads
+            "parent": attribute_text(mdev.parent),
+            "type": attribute_text(mdev.type_name),
+            "typeId": attribute_text(mdev.type_id),
             "uuid": mdev.uuid,
         },
         paths=(CONTAINER, *nodes),
         watch=nodes,
         addresses=(mdev.uuid,),
+        name=slice_name(f"mdev-{mdev.uuid.lower()}"),
+        # Not the parent: its other instances would be held with this one. The kernel keeps parent and instances apart.
+        hardware=(f"mdev:{mdev.uuid.lower()}",),
     )
 
 

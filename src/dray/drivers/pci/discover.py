@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from dray.drivers.contract import Device, Discovery, Problem
 from dray.drivers.health import health_for
+from dray.drivers.naming import attribute_text, card_parts
 from dray.drivers.pci.config import PciConfig, PciUnit
+from dray.drivers.pci.slice_names import Unit, functions_of, slice_names
 from dray.hardware.host_root import Place
 from dray.hardware.iommu import IommuGroup, read_iommu_groups
 from dray.hardware.pci import DEVICES, PciFunction, read_pci
@@ -24,6 +26,12 @@ _NO_GROUP = "{} is in no IOMMU group: switch the IOMMU on in the firmware and th
 class _Member:
     function: PciFunction
     resource: str
+
+    @property
+    def unit(self) -> Unit:
+        """What it is handed out with: its group, or itself where it is in none."""
+        group = self.function.iommu_group
+        return self.function.address if group is None else group
 
     @property
     def is_permitted(self) -> bool:
@@ -51,6 +59,16 @@ class _Look:
     groups: Mapping[int, IommuGroup]
     vfio: Vfio
     ids: Mapping[int, str]
+    endpoints: Mapping[Unit, Sequence[str]]
+    names: Mapping[Unit, str]
+    gpus: AbstractSet[str]
+    """Addresses of GPUs that may be divided: whoever has a part of one must not meet who has the whole."""
+
+    def parts(self, unit: Unit) -> tuple[str, ...]:
+        """What a unit is made of."""
+        addresses = self.endpoints[unit]
+        found = (card_parts(one) if one in self.gpus else (f"pci:{one}",) for one in addresses)
+        return tuple(part for parts in found for part in parts)
 
 
 def discover(config: PciConfig, root: Place, known: Sequence[Device] = ()) -> Discovery:
@@ -63,11 +81,24 @@ def discover(config: PciConfig, root: Place, known: Sequence[Device] = ()) -> Di
     problems = [*functions.problems, *groups.problems, *vfio.problems]
     members = [_Member(function, config.resource_of(function)) for function in functions.items]
     candidates = _candidates(
-        config, members, {address for device in known for address in _functions_of(device)}
+        config, members, {address for device in known for address in functions_of(device)}
     )
-    look = _Look({group.id: group for group in groups.items}, vfio, _ids(config, members, known))
-    devices = [_unit(unit, look, problems) for unit in _units(candidates).values()]
+    units = _units(candidates)
+    endpoints = _endpoints(members, units)
+    look = _Look(
+        {group.id: group for group in groups.items},
+        vfio,
+        _ids(config, members, known),
+        endpoints,
+        slice_names(endpoints, known),
+        {one.address for one in functions.items if _is_nvidia_gpu(one)},
+    )
+    devices = [_unit(unit, look, problems) for unit in units.values()]
     return Discovery(tuple(devices), tuple(problems), (DEVICES,), _WATCH)
+
+
+def _is_nvidia_gpu(function: PciFunction) -> bool:
+    return function.vendor == "10de" and function.class_code.startswith(("0300", "0302"))
 
 
 def _candidates(config: PciConfig, members: Iterable[_Member], known: AbstractSet[str]) -> list[_Member]:
@@ -77,11 +108,6 @@ def _candidates(config: PciConfig, members: Iterable[_Member], known: AbstractSe
         if ((member.resource or config.everything) and member.is_permitted)
         or (member.resource and member.is_endpoint and (member.is_free or member.function.address in known))
     ]
-
-
-def _functions_of(device: Device) -> set[str]:
-    """All functions that a device of this kind had; of one that was only remembered as held, its addresses."""
-    return {*device.addresses, *filter(None, str(device.attributes.get("functions", "")).split(","))}
 
 
 def _ids(config: PciConfig, members: Iterable[_Member], known: Iterable[Device]) -> dict[int, str]:
@@ -102,22 +128,30 @@ def _ids(config: PciConfig, members: Iterable[_Member], known: Iterable[Device])
     groups = {
         device.id: device.iommu_group
         for device in known
-        if device.iommu_group is not None and _functions_of(device) & present.get(device.iommu_group, set())
+        if device.iommu_group is not None and functions_of(device) & present.get(device.iommu_group, set())
     }
     kept = {group: name for name, group in groups.items()}
     return {group: name for group, name in alone.items() if name not in groups} | kept
 
 
-def _units(members: Iterable[_Member]) -> dict[int | str, list[_Member]]:
+def _units(members: Iterable[_Member]) -> dict[Unit, list[_Member]]:
     """Members by group, each group's leader first; a function without group is alone under its address."""
-    units: dict[int | str, list[_Member]] = {}
+    units: dict[Unit, list[_Member]] = {}
     for member in members:
-        group = member.function.iommu_group
-        units.setdefault(member.function.address if group is None else group, []).append(member)
+        units.setdefault(member.unit, []).append(member)
     order = sorted(
         units, key=lambda key: (isinstance(key, str), key if isinstance(key, int) else 0, str(key))
     )
     return {key: sorted(units[key], key=lambda member: member.rank) for key in order}
+
+
+def _endpoints(members: Iterable[_Member], units: Mapping[Unit, Sequence[_Member]]) -> dict[Unit, list[str]]:
+    """All functions that nobody else may have while somebody has the unit, whatever driver they are on."""
+    found: dict[Unit, set[str]] = {key: {one.function.address for one in units[key]} for key in units}
+    for member in members:
+        if member.is_endpoint and member.unit in found:
+            found[member.unit].add(member.function.address)
+    return {key: sorted(found[key], key=lambda address: (len(address), address)) for key in found}
 
 
 def _unit(unit: list[_Member], look: _Look, problems: list[Problem]) -> Device:
@@ -141,6 +175,8 @@ def _unit(unit: list[_Member], look: _Look, problems: list[Problem]) -> Device:
         paths=(CONTAINER, *nodes, *look.vfio.device_paths(names)),
         watch=nodes,
         addresses=(function.address,),
+        name=look.names[leader.unit],
+        hardware=look.parts(leader.unit),
     )
 
 
@@ -169,6 +205,7 @@ def _folded(leader: _Member, others: Iterable[_Member]) -> list[Problem]:
 
 
 def _attributes(function: PciFunction, unit: list[_Member]) -> dict[str, str | int | bool]:
+    """`functions` is whole, because the next look needs it: a slice has no room for more than four."""
     attributes: dict[str, str | int | bool] = {
         "address": function.address,
         "class": function.class_code,
@@ -176,9 +213,9 @@ def _attributes(function: PciFunction, unit: list[_Member]) -> dict[str, str | i
         "vendor": function.vendor,
     }
     if function.driver is not None:
-        attributes["driver"] = function.driver
+        attributes["driver"] = attribute_text(function.driver)
     if function.vgpu_profile is not None:
-        attributes["vgpuProfile"] = function.vgpu_profile
+        attributes["vgpuProfile"] = attribute_text(function.vgpu_profile)
     if function.physical_function is not None:
         attributes["physicalFunction"] = function.physical_function
     if len(unit) > 1:

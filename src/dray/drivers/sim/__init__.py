@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dray.api.field_errors import Path
-from dray.drivers.contract import Device, Discovery, Prepared
+from dray.drivers.contract import Asked, Device, Discovery, Prepared
+from dray.drivers.sim.claims import prepare_claim
 from dray.drivers.sim.config import SimConfig
 from dray.drivers.sim.discover import KIND, discover
+from dray.drivers.sim.parameters import check_parameters
 from dray.drivers.sim.pre_start import Record, pre_start
 from dray.drivers.sim.prepare import prepare
 from dray.drivers.sim.validation import validate_sim
 from dray.errors import InvalidError
+from dray.hardware.change import HostChange
 from dray.hardware.host_root import Place
 from dray.runtime.clock import Clock
 
@@ -28,7 +32,7 @@ class SimDriver:
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """The resources it serves, sorted, also those whose devices are all gone now."""
+        """The resources for device plugins, sorted, also those whose devices are all gone now. Partitions have none."""
         return tuple(sorted({entry.resource_name for entry in self.config.devices}))
 
     def discover(self, root: Place, known: Sequence[Device] = ()) -> Discovery:
@@ -38,6 +42,18 @@ class SimDriver:
     def prepare(self, resource: str, devices: Sequence[Device]) -> Prepared:
         """The nodes, and the ids."""
         return prepare(resource, devices)
+
+    def check_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """`kind: SimConfig`, strictly."""
+        check_parameters(parameters)
+
+    def prepare_claim(self, asked: Asked) -> Prepared:
+        """The same, and what the parameters say. Any driver of the kind answers for the devices of all."""
+        return prepare_claim(asked)
+
+    def release_claim(self, asked: Asked) -> tuple[HostChange, ...]:
+        """Nothing: simulated devices leave no trace."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dray.api.meta import Int64, Model
+from dray.api.quantity import Quantity
 
 DEFAULT_NODE: Final = "/dev/null"
 
@@ -41,11 +42,32 @@ class SimPreStart(Model, frozen=True, kw_only=True):
     times: Int64 | None = None
 
 
+class SimPolicy(Model, frozen=True, kw_only=True):
+    """How much of a capacity one claim may take: `min` and steps from there up to `max`; `default` where it does not say.
+
+    Without `min` it is one step, without `step` any amount.
+    """
+
+    default: Quantity | None = None
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class SimPartition(Model, frozen=True, kw_only=True):
+    """A device can be cut into `count` of these. They lie one after the other from the start of its memory."""
+
+    profile: str = ""
+    count: Int64 = 1
+    memory: Quantity | None = None
+
+
 class SimDevices(Model, frozen=True, kw_only=True):
     """`count` equal devices, `<name>-0` and so on. `shares` None: one owner at a time.
 
     `numa_nodes` and `pcie_roots` say over how many of them the devices are spread, in blocks; 0: they tell nothing of
-    it; None: as the shape has it. `attributes` replace those of the shape. `node` stands for every device.
+    it; None: as the shape has it. `attributes`, `versions` and `capacity` replace those of the shape. `node` stands for
+    every device. Of what is in `shared` claims take parts, so that several use the device. Partitions are for DRA alone.
     """
 
     name: str = ""
@@ -58,22 +80,46 @@ class SimDevices(Model, frozen=True, kw_only=True):
     attributes: dict[str, str | bool | Int64] = msgspec.field(default_factory=dict)
     node: str = DEFAULT_NODE
     pre_start: SimPreStart | None = None
+    versions: dict[str, str] = msgspec.field(default_factory=dict)
+    capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    shared: dict[str, SimPolicy] = msgspec.field(default_factory=dict)
+    partitions: tuple[SimPartition, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The devices' ids, in order."""
+        """The ids of the whole devices, in order."""
         return tuple(f"{self.name}-{index}" for index in range(self.count))
 
     def has(self, device_id: str) -> bool:
-        """Whether a device of this id is among them, whatever the number of them."""
-        name, _, index = device_id.rpartition("-")
-        is_number = index.isascii() and index.isdigit() and len(index) <= len(str(self.count))
-        return name == self.name and is_number and index == str(int(index)) and int(index) < self.count
+        """Whether a device or partition of this id is among them, whatever the number of them."""
+        head, _, index = device_id.rpartition("-")
+        if head == self.name:
+            return _is_below(index, self.count)
+        for one in self.partitions:
+            name, _, number = head.removesuffix(f"-{one.profile}").rpartition("-")
+            is_partition = head.endswith(f"-{one.profile}") and name == self.name
+            if is_partition and _is_below(number, self.count) and _is_below(index, one.count):
+                return True
+        return False
+
+
+def _is_below(text: str, count: int) -> bool:
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(count))
+    return is_number and text == str(int(text)) and int(text) < count
+
+
+class SimTaint(Model, frozen=True, kw_only=True):
+    """What DRA is told of a device while a fault is there."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
 
 
 class SimFault(Model, frozen=True, kw_only=True):
     """A device that is not healthy, or with `gone` not there: for some time, or while a file is there.
 
+    One with `taints` is healthy all the same, unless `health` says otherwise. What a device has, its partitions have.
     Times count from the start of the agent: after `after_seconds`, for `for_seconds` (None: for good), again every
     `every_seconds` (None: once).
     """
@@ -86,6 +132,7 @@ class SimFault(Model, frozen=True, kw_only=True):
     health: str = ""
     reason: str = ""
     gone: bool = False
+    taints: tuple[SimTaint, ...] = ()
 
 
 class SimConfig(Model, frozen=True, kw_only=True):
@@ -103,6 +150,11 @@ class SimConfig(Model, frozen=True, kw_only=True):
 def resource_of(entry: SimDevices, domain: str) -> str:
     """The resource that the devices are served as."""
     return entry.resource_name or f"{domain}/sim-{entry.name}"
+
+
+def partition_resource(resource: str, profile: str) -> str:
+    """What the partitions of a profile are called; no device plugin serves them."""
+    return f"{resource}-{profile}"
 
 
 def named(config: SimConfig, domain: str) -> SimConfig:

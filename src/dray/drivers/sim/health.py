@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from dray.drivers.contract import Problem
+from dray.api.taints import DeviceTaint
+from dray.drivers.contract import Health, Problem
 from dray.drivers.sim.config import SimFault
 from dray.errors import Error, NotFoundError
 from dray.hardware.facts import problem_of, showable
@@ -14,6 +15,8 @@ from dray.hardware.host_root import Place
 _NO_REASON = "simulated fault"
 _REASON_LENGTH = 200
 _FILE_LIMIT = 1 << 16
+MAX_TAINTS = 8
+"""Half of what a ResourceSlice has room for: others taint a device too."""
 _LEAST_WAIT = 0.001
 """Seconds. Without it a rest that rounding left could be too short to move any clock on."""
 
@@ -24,6 +27,7 @@ class Faults:
 
     reasons: dict[str, str] = field(default_factory=dict)
     gone: set[str] = field(default_factory=set)
+    taints: dict[str, list[DeviceTaint]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     again_in: float | None = None
 
@@ -31,8 +35,18 @@ class Faults:
         """Of several faults of one device the first tells the reason; one that takes it away counts in any place."""
         if fault.gone:
             self.gone.add(fault.device)
-        else:
+        elif not fault.taints or fault.health == Health.UNHEALTHY:
             self.reasons.setdefault(fault.device, reason)
+        known = self.taints.setdefault(fault.device, []) if fault.taints else []
+        known += [DeviceTaint(key=one.key, value=one.value, effect=one.effect) for one in fault.taints]
+
+    def taints_of(self, *device_ids: str) -> tuple[DeviceTaint, ...]:
+        """Of a partition with its device: those of both. Of one key and effect the first counts."""
+        found: dict[tuple[str, str], DeviceTaint] = {}
+        for device_id in device_ids:
+            for taint in self.taints.get(device_id, ()):
+                found.setdefault((taint.key, taint.effect), taint)
+        return tuple(found.values())[:MAX_TAINTS]
 
     def look_again(self, seconds: float | None) -> None:
         """The soonest counts."""

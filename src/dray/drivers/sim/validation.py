@@ -25,7 +25,8 @@ from dray.api.validation.faults import (
 )
 from dray.drivers.contract import Health
 from dray.drivers.sim.config import Action, Shape, SimConfig, SimDevices, SimFault, SimPreStart, resource_of
-from dray.drivers.sim.shapes import placement
+from dray.drivers.sim.dra_validation import check_for_dra, check_partition_resources, check_taints
+from dray.drivers.sim.shapes import placement, shares_of
 
 MAX_NAME: Final = 40
 """What 63 bytes of an id leave after the numbers of the device and of the share."""
@@ -62,6 +63,7 @@ def _entry(entry: SimDevices, path: Path, domain: str | None) -> list[FieldError
         errors += check_count(entry.shares, path.child("shares"))
     errors += _places(entry, path)
     errors += _attributes(entry, path.child("attributes"))
+    errors += check_for_dra(entry, path, resource_of(entry, domain or ""))
     errors += check_absolute_path(entry.node, path.child("node"))
     return errors + (_pre_start(entry.pre_start, entry, path.child("preStart")) if entry.pre_start else [])
 
@@ -143,15 +145,20 @@ def _device(device_id: str, entries: Sequence[SimDevices], path: Path) -> list[F
 
 def _together(entries: Sequence[SimDevices], path: Path, domain: str) -> list[FieldError]:
     """Names that are there twice, and resources of more ids than the kubelet takes."""
-    errors: list[FieldError] = []
+    errors = check_partition_resources(entries, path, domain)
     seen: set[str] = set()
     ids: dict[str, int] = {}
     for position, entry in enumerate(entries):
         here, resource = path.index(position), resource_of(entry, domain)
-        if entry.name and entry.name in seen:
+        is_partition = any(
+            other.name != entry.name and other.partitions and other.has(f"{entry.name}-0")
+            for other in entries
+        )
+        if entry.name and (entry.name in seen or is_partition):
             errors.append(duplicate(here.child("name"), entry.name))
         seen.add(entry.name)
-        shares = 1 if entry.shares is None else entry.shares
+        shares = shares_of(entry) if entry.shape in tuple(Shape) else entry.shares
+        shares = 1 if shares is None else shares
         if check_count(entry.count, here) or check_count(shares, here):
             continue  # told already
         before = ids.get(resource, 0)
@@ -197,7 +204,11 @@ def _effect(fault: SimFault, path: Path) -> list[FieldError]:
     if fault.health and fault.health != Health.UNHEALTHY:
         errors.append(not_supported(path.child("health"), fault.health, [Health.UNHEALTHY]))
     if fault.gone:
-        text = "a device that is gone has neither health nor reason"
-        told = (("health", fault.health), ("reason", fault.reason))
+        text = "a device that is gone has neither health nor reason nor taints"
+        told = (("health", fault.health), ("reason", fault.reason), ("taints", fault.taints))
         return errors + [forbidden(path.child(name), text) for name, value in told if value]
+    if fault.taints and fault.reason and not fault.health:
+        text = "says why a device is not healthy, and one with taints is: give health too, or leave it out"
+        errors.append(forbidden(path.child("reason"), text))
+    errors += check_taints(fault.taints, path.child("taints"))
     return errors + _text(fault.reason, path.child("reason"), 200)

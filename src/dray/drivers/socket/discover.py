@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dray.drivers.contract import Device, Discovery, Health, Problem
 from dray.drivers.health import health_for
+from dray.drivers.naming import slice_name
 from dray.drivers.socket.config import SocketConfig, SocketService
 from dray.drivers.socket.health import why_unhealthy
 from dray.errors import Error
@@ -60,6 +61,8 @@ def _device(service: SocketService, shares: int, reason: str, selinux: SelinuxSt
         watch=() if service.optional else (service.path,),
         shares=shares,
         upkeep=_upkeep(service, selinux) if health is Health.HEALTHY and not service.optional else (),
+        name=slice_name(service.name),
+        hardware=(f"socket:{service.path}",),
     )
 
 

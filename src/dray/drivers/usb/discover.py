@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dray.drivers.contract import Device, Discovery
 from dray.drivers.health import health_for
-from dray.drivers.naming import usb_id
+from dray.drivers.naming import ATTRIBUTE_BYTES, attribute_text, slice_name, usb_id
 from dray.drivers.usb.config import UsbConfig, UsbResource, UsbSelector
 from dray.hardware.host_root import Place
 from dray.hardware.usb import DEVICES, UsbDevice, read_usb
@@ -98,7 +98,15 @@ def _device(one: _Set) -> Device:
         paths=nodes,
         watch=nodes,
         addresses=tuple(f"{member.bus}:{member.number}" for member in members),
+        name=_name(one.ports),
+        hardware=tuple(f"usb:{port}" for port in one.ports),
     )
+
+
+def _name(ports: Sequence[str]) -> str:
+    """`usb-1-2-3`, of a set `usb-2-1--2-2`."""
+    first, *others = (port.replace(".", "-") for port in ports)
+    return slice_name(f"usb-{first}", *others)
 
 
 def _why_unhealthy(one: _Set) -> str:
@@ -111,6 +119,7 @@ def _why_unhealthy(one: _Set) -> str:
 
 
 def _attributes(one: _Set, members: list[UsbDevice]) -> dict[str, str | int | bool]:
+    """`ports` is whole, because the next look needs it. What identifies is whole or left out, what describes is cut."""
     attributes: dict[str, str | int | bool] = {"ports": ",".join(one.ports)}
     texts = {
         "id": [member.id for member in members],
@@ -118,4 +127,6 @@ def _attributes(one: _Set, members: list[UsbDevice]) -> dict[str, str | int | bo
         "product": [member.text for member in members],
         "serial": [member.serial for member in members],
     }
-    return attributes | {name: ",".join(found) for name, found in texts.items() if any(found)}
+    joined = {name: ",".join(found) for name, found in texts.items() if any(found)}
+    joined |= {name: attribute_text(joined[name]) for name in ("manufacturer", "product") if name in joined}
+    return attributes | {name: text for name, text in joined.items() if len(text.encode()) <= ATTRIBUTE_BYTES}

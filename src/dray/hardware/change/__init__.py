@@ -9,6 +9,10 @@ from dray.hardware.change.driver import BindDriver, UnbindDriver
 from dray.hardware.change.files import CONTAINER_FILE, Chmod, Chown, Relabel
 from dray.hardware.change.functions import SetSriovVfs, SetVgpuProfile
 from dray.hardware.change.mdev import CreateMdev, RemoveMdev
+from dray.hardware.change.nvidia_mig import CreateMigDevice, DestroyMigDevice, SetMigMode, SetPersistence
+from dray.hardware.change.nvidia_nodes import MakeCapabilityNode
+from dray.hardware.change.nvidia_smi import SetComputeMode, SetTimeSlice
+from dray.hardware.change.nvidia_unbind import SetUnbindLock
 from dray.hardware.change.value import Capability, HostChange
 
 Change = (
@@ -21,6 +25,14 @@ Change = (
     | Chown
     | Chmod
     | Relabel
+    | SetMigMode
+    | CreateMigDevice
+    | DestroyMigDevice
+    | MakeCapabilityNode
+    | SetTimeSlice
+    | SetComputeMode
+    | SetPersistence
+    | SetUnbindLock
 )
 """One of them, as it is written in JSON: `{"change": "Chown", "path": "/dev/bus/usb/001/002", …}`."""
 
@@ -32,10 +44,18 @@ __all__ = [
     "Chmod",
     "Chown",
     "CreateMdev",
+    "CreateMigDevice",
+    "DestroyMigDevice",
     "HostChange",
+    "MakeCapabilityNode",
     "Relabel",
     "RemoveMdev",
+    "SetComputeMode",
+    "SetMigMode",
+    "SetPersistence",
     "SetSriovVfs",
+    "SetTimeSlice",
+    "SetUnbindLock",
     "SetVgpuProfile",
     "UnbindDriver",
 ]

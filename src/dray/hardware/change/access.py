@@ -11,6 +11,8 @@ from pathlib import Path
 
 from dray.errors import ConflictError, DeniedError, Error, HardwareError, NotFoundError
 from dray.hardware.host_root import HostRoot
+from dray.hardware.nvml.protocol import OpenNvml
+from dray.hardware.nvml.session import open_nvml
 from dray.runtime.files.safepath import Links, Root, SafePath
 
 Advice = Mapping[int, str]
@@ -51,10 +53,14 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A host below `root`, to change. Links are followed in /sys only, and never lead out of the root."""
+    """A host below `root`, to change. Links are followed in /sys only, and never lead out of the root.
+
+    `nvml` opens NVIDIA's library, or a recording of it.
+    """
 
     root: Path
     limits: Limits = DEFAULT_LIMITS
+    nvml: OpenNvml = open_nvml
 
     @property
     def reading(self) -> HostRoot:

@@ -18,6 +18,8 @@ from dray.hardware import mount_namespace
 from dray.hardware.change.access import DEFAULT_LIMITS, Access, Limits
 from dray.hardware.change.value import Effect, HostChange
 from dray.hardware.mount_namespace import Namespace
+from dray.hardware.nvml.protocol import OpenNvml
+from dray.hardware.nvml.session import open_nvml
 from dray.runtime.logs import get_log
 
 
@@ -64,6 +66,7 @@ class Executor:
 
     `namespace` is entered for files whose file system is read-only here (a container's /sys). `isolate` gives a process
     of its own to what the kernel may block for as long as somebody uses the device; that process is left behind then.
+    `nvml` opens NVIDIA's library, or a recording of it.
     """
 
     root: Path
@@ -71,6 +74,7 @@ class Executor:
     namespace: Namespace | None = None
     limits: Limits = DEFAULT_LIMITS
     isolate: bool = True
+    nvml: OpenNvml = open_nvml
 
     def apply(self, change: HostChange) -> Applied:
         """Make it so, and return when it is. Twice is fine.
@@ -119,7 +123,7 @@ class Executor:
 
     def _run(self, change: HostChange) -> Effect:
         mount_namespace.refuse_behind_another(change)
-        host = Access(self.root, self.limits)
+        host = Access(self.root, self.limits, self.nvml)
         if self.namespace is not None and host.is_read_only(change.target):
             return mount_namespace.run(change, self.namespace.root, self.limits, self.namespace)
         if change.may_block and self.isolate and not change.is_so(host):

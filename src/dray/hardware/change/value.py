@@ -20,6 +20,8 @@ class Capability(StrEnum):
     CHOWN = "CAP_CHOWN"
     FOWNER = "CAP_FOWNER"
     SYS_ADMIN = "CAP_SYS_ADMIN"
+    MKNOD = "CAP_MKNOD"
+    NVIDIA = "root with the host's /dev/nvidia*"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,13 @@ def refuse_in_use(host: Access, device: str, directory: str) -> None:
     Only processes that we can see count: without hostPID there are none, and the kernel is asked without this check.
     """
     nodes = nodes_of(host, directory)
-    users = _holders(host, nodes) if nodes else []
+    users = holders(host, nodes) if nodes else []
     if users:
         raise ConflictError(f"{device} is in use by {', '.join(users)}: stop it first")
 
 
-def _holders(host: Access, nodes: list[str]) -> list[str]:
+def holders(host: Access, nodes: list[str]) -> list[str]:
+    """The processes that have one of the nodes open, as people name them; only those that we can see."""
     pids = [name for name in host.names("/proc") if name.isdecimal()]
     with Root(host.root) as root:
         return [f"process {pid} ({_command(host, pid)})" for pid in pids if _holds(root, pid, nodes)]

@@ -8,7 +8,7 @@ and is bad leaves the old value in force. The steps: `reading` (text to values a
 
 from __future__ import annotations
 
-from dray.processes.agent_config.additions import Additions, Role, Unit
+from dray.processes.agent_config.additions import Additions, DraSettings, Role, Unit
 from dray.processes.agent_config.load import AgentConfig, load_agent_config
 from dray.processes.agent_config.serving import (
     GenericRule,
@@ -25,6 +25,7 @@ from dray.processes.agent_config.serving import (
 __all__ = [
     "Additions",
     "AgentConfig",
+    "DraSettings",
     "GenericRule",
     "MdevRule",
     "MdevTypes",

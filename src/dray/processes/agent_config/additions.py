@@ -29,8 +29,11 @@ from dray.api.validation.faults import (
     required,
     too_long,
 )
+from dray.drivers.nvidia.config import NvidiaConfig
+from dray.drivers.nvidia.validation import validate_nvidia
 from dray.drivers.sim.config import SimConfig
 from dray.drivers.sim.validation import validate_sim
+from dray.processes.agent_config.doors import validate_doors
 
 DEFAULT_DOMAIN: Final = "dray.internal"
 MAX_DOMAIN: Final = 55
@@ -84,6 +87,13 @@ class VgpuProfile(Model, frozen=True, kw_only=True):
     profile: int | str = ""
 
 
+class DraSettings(Model, frozen=True, kw_only=True):
+    """How the DRA door works. `metadata`: a file about its devices for each claim; `create_classes`: DeviceClasses are made."""
+
+    metadata: bool = True
+    create_classes: bool = True
+
+
 class Additions(Model, frozen=True, kw_only=True):
     """The content of `dray:`."""
 
@@ -95,6 +105,11 @@ class Additions(Model, frozen=True, kw_only=True):
     select: tuple[Selection, ...] = ()
     vgpu_profiles: tuple[VgpuProfile, ...] = ()
     sim: SimConfig = SimConfig()
+    nvidia: NvidiaConfig | None = None
+    """None: GPUs are left to others; `{}` serves them as NVIDIA's own driver would."""
+    doors: dict[str, str] = msgspec.field(default_factory=dict)
+    """`*`, a kind or a resource, to `plugin`, `dra` or `both`."""
+    dra: DraSettings = DraSettings()
 
 
 def validate_additions(additions: Additions, path: Path) -> list[FieldError]:
@@ -111,6 +126,9 @@ def validate_additions(additions: Additions, path: Path) -> list[FieldError]:
     for position, profile in enumerate(additions.vgpu_profiles):
         errors += _profile(profile, path.child("vgpuProfiles").index(position))
     errors += validate_sim(additions.sim, path.child("sim"), additions.domain)
+    if additions.nvidia is not None:
+        errors += validate_nvidia(additions.nvidia, path.child("nvidia"))
+    errors += validate_doors(additions.doors, path.child("doors"))
     return errors + _repeated(additions, path)
 
 

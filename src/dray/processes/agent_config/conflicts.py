@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.kubevirt.mdev_types import normalize_type_name
+from dray.api.kubevirt.permanent import RESOURCE_PREFIX, has_iommufd, permanent_nodes, permanent_sockets
 from dray.api.kubevirt.types import Configuration, PermittedHostDevices
 from dray.api.validation.faults import shown
 from dray.drivers.sim.config import resource_of as sim_resource_of
@@ -45,6 +46,19 @@ def find_conflicts(
     ]
 
 
+def resource_names(configuration: Configuration, additions: Additions, role: Role) -> frozenset[str]:
+    """All resources that this agent may serve."""
+    entries = _entries(configuration, additions, role, Path(), Path())
+    named = {entry.resource for entry in entries if entry.ours and entry.resource}
+    return frozenset(named | (_permanent(configuration) if role is Role.REPLACE else set()))
+
+
+def _permanent(configuration: Configuration) -> set[str]:
+    found = {node.name for node in permanent_nodes(configuration)}
+    found |= {socket.name for socket in permanent_sockets(configuration)}
+    return {RESOURCE_PREFIX + name for name in found | ({"iommufd"} if has_iommufd(configuration) else set())}
+
+
 def _entries(
     configuration: Configuration, additions: Additions, role: Role, path: Path, added: Path
 ) -> Iterator[_Entry]:
@@ -57,6 +71,9 @@ def _entries(
     for at, entry in enumerate(additions.sim.devices):
         resource = sim_resource_of(entry, additions.domain)
         yield _Entry(added.child("sim", "devices").index(at), resource, "simulated", True)
+    if additions.nvidia is not None:
+        resource, _ = additions.nvidia.offer(additions.nvidia.resource_name)
+        yield _Entry(added.child("nvidia"), resource, "NVIDIA", True)
 
 
 def _permitted(configuration: Configuration, role: Role, path: Path) -> Iterator[_Entry]:

@@ -22,7 +22,8 @@ from dray.api.kubevirt.types import (
 from dray.api.kubevirt.validation import validate_configuration
 from dray.errors import InvalidError
 from dray.processes.agent_config.additions import Additions, Role, validate_additions
-from dray.processes.agent_config.conflicts import find_conflicts
+from dray.processes.agent_config.conflicts import find_conflicts, resource_names
+from dray.processes.agent_config.doors import notes_on_doors
 from dray.processes.agent_config.reading import read_view, report
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 ADDITIONS: Final = "dray"
 _NO_SUCH: Final = "KubeVirt's configuration has none of this name"
+_NONE_OF_OURS: Final = "there is no setting of this name here"
 _OBJECT_FIELDS: Final = ("apiVersion", "kind", "metadata", "spec", "status", ADDITIONS)
 _FILE_FIELDS: Final = (*sorted(CONFIGURATION_FIELDS), ADDITIONS)
 
@@ -47,7 +49,7 @@ _ELSEWHERE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """A configuration without faults. `notes` are for the operator: what is deprecated in it."""
+    """A configuration without faults. `notes` are for the operator: what is deprecated in it, or does nothing."""
 
     source: str
     configuration: Configuration
@@ -97,7 +99,7 @@ def _read(raw: dict[str, Any], source: str) -> tuple[AgentConfig, list[FieldErro
         *mistaken,
         *mistyped,
         *mistyped_ours,
-        *unknown_fields(ours, Additions, added, _NO_SUCH),
+        *unknown_fields(ours, Additions, added, _NONE_OF_OURS),
     ]
     role = _role(additions, is_object)
     content = [
@@ -106,7 +108,9 @@ def _read(raw: dict[str, Any], source: str) -> tuple[AgentConfig, list[FieldErro
         *find_conflicts(configuration, additions, role, path, added),
     ]
     faults += [fault for fault in content if not _is_known(fault, faults)]
-    return AgentConfig(source, configuration, additions, role, _notes(configuration)), faults
+    resources = resource_names(configuration, additions, role)
+    notes = _notes(configuration) + notes_on_doors(additions.doors, resources, added.child("doors"))
+    return AgentConfig(source, configuration, additions, role, notes), faults
 
 
 def _role(additions: Additions, is_object: bool) -> Role:

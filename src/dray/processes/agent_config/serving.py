@@ -16,9 +16,19 @@ from dray.api.kubevirt.permanent import (
     permanent_sockets,
 )
 from dray.api.kubevirt.types import Configuration, PermittedHostDevices
+from dray.drivers.nvidia.config import NvidiaConfig
 from dray.drivers.sim.config import SimConfig, named
-from dray.processes.agent_config.additions import Additions, Role, Unit, resource_of
+from dray.inventory.doors import Offered
+from dray.processes.agent_config.additions import (
+    DEFAULT_DOMAIN,
+    Additions,
+    DraSettings,
+    Role,
+    Unit,
+    resource_of,
+)
 from dray.processes.agent_config.conflicts import is_ours
+from dray.processes.agent_config.doors import door_of
 from dray.processes.agent_config.load import AgentConfig
 
 T = TypeVar("T")
@@ -99,7 +109,8 @@ class Served:
     """Everything the agent serves. Two equal values mean that nothing changed.
 
     In `pci`, `mdevs` and `usb` the first rule that takes a device wins; rules for single devices come first.
-    `iommufd` is the number of shares, 0 where it is not served. `sim` has a resource name in every entry.
+    `iommufd` is the number of shares, 0 where it is not served. `sim` has a resource name in every entry. `doors` is as
+    the file has it: ask `door_of`.
     """
 
     generic: tuple[GenericRule, ...] = ()
@@ -112,13 +123,23 @@ class Served:
     mdev_types: MdevTypes = MdevTypes(managed=False)
     vgpu_profiles: tuple[VgpuRule, ...] = ()
     sim: SimConfig = field(default_factory=SimConfig)
+    nvidia: NvidiaConfig | None = None
+    domain: str = DEFAULT_DOMAIN
+    doors: Mapping[str, Offered] = field(default_factory=dict)
+    dra: DraSettings = field(default_factory=DraSettings)
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The names of all resources but iommufd's, sorted."""
         kinds = (self.generic, self.sockets, self.pci, self.mdevs, self.usb)
         simulated = {entry.resource_name for entry in self.sim.devices}
+        if self.nvidia is not None:
+            simulated.add(self.nvidia.offer(self.nvidia.resource_name)[0])
         return tuple(sorted(simulated.union(rule.resource for rules in kinds for rule in rules)))
+
+    def door_of(self, kind: str, resource: str) -> Offered:
+        """How a device of this kind and resource (empty: it has none) is offered: through which doors."""
+        return door_of(self.doors, kind, resource)
 
 
 def served(config: AgentConfig, node_labels: Mapping[str, str] | None = None) -> Served:
@@ -138,6 +159,10 @@ def served(config: AgentConfig, node_labels: Mapping[str, str] | None = None) ->
         mdev_types=_mdev_types(configuration, labels) if is_alone else MdevTypes(managed=False),
         vgpu_profiles=_profiles(config.additions),
         sim=named(config.additions.sim, config.additions.domain),
+        nvidia=config.additions.nvidia,
+        domain=config.additions.domain,
+        doors={key: Offered(value) for key, value in sorted(config.additions.doors.items())},
+        dra=config.additions.dra,
     )
 
 

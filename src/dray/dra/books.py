@@ -1,0 +1,173 @@
+"""What preparing, giving back and recovering share: the checkpoint, the locks and the files of one driver's claims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from dray.api.resource.slice import DeviceAttribute
+from dray.cdi.edits import ContainerEdits
+from dray.dra.claim_files import ClaimFiles
+from dray.dra.locks import LIMIT, DeviceLocks
+from dray.dra.metadata import MetadataFiles
+from dray.dra.parcels import ClaimDoor, ClaimRef
+from dray.dra.state import STATE_FORMAT, Entry, State
+from dray.drivers.contract import Device, Driver, Prepared
+from dray.errors import Error, InvariantError
+from dray.hardware.change import HostChange
+from dray.runtime.clock import Clock
+from dray.runtime.files.checkpoint import SetAside
+from dray.runtime.files.shared_checkpoint import SharedCheckpoint, SharedOptions
+from dray.runtime.logs import get_log
+from dray.runtime.threads import Threads
+
+_log = get_log("dra")
+
+CHECKPOINT: Final = "prepared-claims"
+DISK_LIMIT: Final = 30.0
+"""Seconds for the files of one claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareOptions:
+    """One driver on one node. `metadata_versions` of KEP-5304, none: containers get no metadata file.
+
+    `data_dir` and `cdi_dir` must be the same paths for the kubelet and the container runtime.
+    """
+
+    driver: str
+    pool: str
+    data_dir: Path
+    cdi_dir: Path
+    boot_id: str
+    metadata_versions: tuple[str, ...] = ()
+    lock_limit: float = LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the rest of the process gives. The first three are asked anew for each claim: configs and inventories change."""
+
+    driver: Callable[[], Driver]
+    find: Callable[[str], Device | None]
+    """A device of the current inventory by its name in the slice."""
+    attributes: Callable[[Device], Mapping[str, DeviceAttribute]]
+    """Those that the slice shows, for the metadata file."""
+    carry_out: Callable[[Prepared], Awaitable[ContainerEdits]]
+    undo: Callable[[Sequence[HostChange]], Awaitable[None]]
+    """Make the changes of `TakesClaims.release_claim`, in this order; twice is fine."""
+    door: ClaimDoor
+    threads: Threads
+    clock: Clock
+    lost: Callable[[SetAside], None] = lambda _: None
+    """Told, in the loop, that the checkpoint was unusable; `Recovery.rebuild` is due then."""
+    reached: Callable[[str], None] = lambda _: None
+    """Called between any two steps with a word for the place: tests end the process there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Open books; made by `open_books`."""
+
+    options: PrepareOptions
+    around: Surroundings
+    checkpoint: SharedCheckpoint[State]
+    locks: DeviceLocks
+    files: ClaimFiles
+    metadata: MetadataFiles
+
+    async def note(self, entry: Entry) -> None:
+        """Write a completed claim's files, and then the entry, in one turn at the checkpoint."""
+
+        def put(state: State) -> tuple[State, None]:
+            self._ensure(entry, fresh=True)
+            return state.with_entry(entry), None
+
+        await self.checkpoint.change(put)
+
+    async def ensure_files(self, entry: Entry) -> None:
+        """Make all files of a claim so."""
+        await self.around.threads.run(
+            partial(self._ensure, entry), doing=f"write the files of {entry.claim}", seconds=DISK_LIMIT
+        )
+
+    async def forget(self, ref: ClaimRef) -> None:
+        """Remove the files of a claim, and then its entry, in one turn. What cannot be removed goes at the next start."""
+
+        def drop(state: State) -> tuple[State, None]:
+            entry = state.entry(ref.uid)
+            requests = None if entry is None else [one.base_name for one in entry.requests]
+            try:
+                self._remove(ref, requests, state.has_name(ref))
+            except InvariantError:
+                raise
+            except Error as error:
+                _log.warning(
+                    "files of a claim are not removed", claim=str(ref), uid=ref.uid, error=str(error)
+                )
+            return state.without([ref.uid]), None
+
+        await self.checkpoint.change(drop)
+
+    def _ensure(self, entry: Entry, *, fresh: bool = False) -> None:
+        changed = self.files.ensure(entry, fresh=fresh)
+        if self.metadata.ensure(entry, fresh=fresh) or changed:
+            _log.debug("files of a claim written", claim=str(entry.claim))
+
+    def _remove(self, ref: ClaimRef, requests: list[str] | None, keep: bool) -> None:
+        try:
+            self.files.remove(ref.uid)
+        finally:
+            self.metadata.remove(ref, requests=requests, keep_directory=keep)
+
+
+@asynccontextmanager
+async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIterator[Books]:
+    """Open = the checkpoint is read; where there is none, or it cannot be used, what the CDI files tell is taken.
+
+    Errors: UnavailableError (another process keeps the lock), DeniedError (a link where a directory should be).
+    """
+    files = ClaimFiles(options.driver, options.cdi_dir)
+    metadata = MetadataFiles(
+        options.driver, options.pool, options.data_dir, options.cdi_dir, options.metadata_versions
+    )
+    locks = DeviceLocks(options.data_dir, around.threads, around.clock, options.lock_limit)
+    loop = asyncio.get_running_loop()
+
+    def rescue(last: State | None, set_aside: SetAside | None) -> State:
+        if set_aside is not None:
+            loop.call_soon_threadsafe(around.lost, set_aside)
+        return read_back(last or State(), files, options.boot_id)
+
+    checkpoint = SharedCheckpoint(
+        options.data_dir / CHECKPOINT,
+        STATE_FORMAT,
+        rescue,
+        around.threads,
+        SharedOptions(lock_limit=options.lock_limit, clock=around.clock),
+    )
+    async with checkpoint:
+        try:
+            yield Books(options, around, checkpoint, locks, files, metadata)
+        finally:
+            locks.close()
+
+
+def read_back(known: State, files: ClaimFiles, boot_id: str) -> State:
+    """What is known, and what the files of this boot tell beyond it."""
+    try:
+        entries = files.read_back()
+    except InvariantError:
+        raise
+    except Error as error:
+        _log.error("CDI files cannot be read back", error=str(error))
+        return known
+    for entry in entries:
+        if known.entry(entry.claim.uid) is None and entry.boot in ("", boot_id):
+            known = known.with_entry(entry)
+    return known

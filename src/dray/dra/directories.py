@@ -1,0 +1,111 @@
+"""The directories that claims write to. No symbolic link in them is followed, so nothing is written anywhere else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from dray.errors import ConflictError, NotFoundError
+from dray.runtime.files.durable import make_directory
+from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.safefile import told
+from dray.runtime.files.safepath import Root, SafePath
+from dray.runtime.files.saferesolve import check_name
+
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextmanager
+def open_whole(path: Path) -> Iterator[SafePath]:
+    """A directory that others share (CDI), made where it is missing. DeniedError where it is a link: it may lead anywhere.
+
+    Its parents are the administrator's: /var/run is a link itself.
+    """
+    _make(path, 0o755)
+    with Root(path.parent) as root, root.open(path.name) as directory:
+        yield directory
+
+
+@contextmanager
+def open_below(data_dir: Path, path: str, mode: int = 0o700) -> Iterator[SafePath]:
+    """A directory of our own below the data directory, made where it is missing. DeniedError where a link is in the way."""
+    _make(data_dir, 0o700)
+    with Root(data_dir) as root:
+        directory = root.open(".")
+        for name in path.split("/"):
+            with directory:
+                directory = child(directory, name, mode)
+        with directory:
+            yield directory
+
+
+def child(directory: SafePath, name: str, mode: int) -> SafePath:
+    """The directory in it, made where it is missing."""
+    try:
+        return directory.child(name)
+    except NotFoundError:
+        with contextlib.suppress(ConflictError):  # another process was faster
+            return directory.mkdir(name, mode)
+        return directory.child(name)
+
+
+def read_entry(directory: SafePath, name: str, limit: int) -> bytes | None:
+    """The content of a regular file; None where there is none."""
+    try:
+        with directory.child(name) as file:
+            return file.read(limit)
+    except NotFoundError:
+        return None
+
+
+def put_entry(directory: SafePath, name: str, data: bytes, mode: int) -> None:
+    """Put a file there, atomically; what is there under the name, a link too, is replaced itself.
+
+    It need not be durable: after a power cut the claim is dropped, and files that differ are written again. The caller is
+    the only one to write this name now. What is under way has a name that belongs to it, so that a killed process
+    leaves no more than one file, and `remove_entry` finds it.
+    """
+    check_name(name)
+    at, temporary = directory.fileno(), under_way(name)
+    with told("write", f"{directory.shown}/{name}"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=at)
+        descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=at)
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+
+
+def remove_entry(directory: SafePath, name: str) -> None:
+    """Remove a file, a link or an empty directory, and what a killed process left of writing it."""
+    for one in (under_way(name), name):
+        with contextlib.suppress(NotFoundError):
+            directory.remove(one)
+
+
+def under_way(name: str) -> str:
+    """The hidden name of a file that is being written; runtimes look at no such file."""
+    return f".{name}.tmp"
+
+
+def meant(name: str) -> str:
+    """The name that a file has, or was to have."""
+    if name.startswith(".") and name.endswith(".tmp"):
+        return name.removeprefix(".").removesuffix(".tmp")
+    return name
+
+
+def _make(path: Path, mode: int) -> None:
+    try:
+        make_directory(path, mode)
+    except OSError as error:
+        raise from_os_error(error, "make the directory", str(path)) from error

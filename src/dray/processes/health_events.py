@@ -1,0 +1,43 @@
+"""Tells by Events when a device stops working and when it works again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn
+
+from dray.dra.parcels import ClaimRef
+from dray.drivers.contract import Device, Health
+from dray.inventory.inventory import InventoryFeed
+from dray.processes.agent_events import AgentEvents, Reason
+
+Holders = Callable[[Device], Iterable[tuple[ClaimRef, Iterable[tuple[str, str]]]]]
+"""The claims that have a device now, each with the name and uid of its pods."""
+
+
+async def tell_health(feed: InventoryFeed, events: AgentEvents, holders: Holders) -> NoReturn:
+    """Until cancelled. Only changes are told, so not what was broken before we looked for the first time."""
+    before = feed.current
+    while True:
+        after = await feed.wait_newer(before.generation)
+        for device, reason in changes(before.devices, after.devices):
+            message = _message(device)
+            events.tell_node(reason, message)
+            for claim, pods in holders(device):
+                events.tell_claim(claim, reason, message, pods)
+        before = after
+
+
+def changes(before: Iterable[Device], after: Iterable[Device]) -> Iterator[tuple[Device, Reason]]:
+    """Devices that are in both and whose health differs, by kind and id. Pure."""
+    known = {(device.kind, device.id): device.health for device in before}
+    for device in sorted(after, key=lambda one: (one.kind, one.id)):
+        if known.get((device.kind, device.id), device.health) is not device.health:
+            is_well = device.health is Health.HEALTHY
+            yield device, Reason.DEVICE_RECOVERED if is_well else Reason.DEVICE_UNHEALTHY
+
+
+def _message(device: Device) -> str:
+    name = " ".join(filter(None, (device.kind, device.label or device.id)))
+    if device.health is Health.HEALTHY:
+        return f"{name} works again"
+    return f"{name} does not work: {device.reason or 'no reason is known'}"

@@ -1,0 +1,136 @@
+"""One inventory, two doors: the ledger, the feed of each door, and the loops that keep them true, put together.
+
+The order at start: open, `restore_claims` for each kind whose claims a driver has on disk, look at the machine, `begin`,
+and only then serve plugins and drivers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from dray.client.client import Client
+from dray.dra.names import driver_name
+from dray.drivers.contract import Device, Driver
+from dray.inventory.door_feeds import DoorFeeds
+from dray.inventory.doors import Offered
+from dray.inventory.holds import Holds
+from dray.inventory.inventory import InventoryFeed
+from dray.inventory.ledger import Door
+from dray.processes.agent_config import Served
+from dray.processes.holders import AllocatedClaims, KubeletLooks, LookPace
+from dray.processes.own_kinds import OwnKind
+from dray.runtime.clock import Clock
+from dray.runtime.tasks import single
+from dray.runtime.threads import Threads
+
+
+@dataclass(frozen=True, slots=True)
+class DoorPlaces:
+    """Where the ledger is, and where the kubelet is asked."""
+
+    state_dir: Path
+    kubelet_dir: Path
+    device_plugin_dir: Path
+
+
+@dataclass
+class TwoDoors:
+    """`holds.giving` and `feeds.plugin` are for the plugins, `claim_door` and `feeds.dra` for the drivers."""
+
+    holds: Holds
+    feeds: DoorFeeds
+    looks: KubeletLooks
+    feed: InventoryFeed
+    clock: Clock
+    served: Served = field(default_factory=Served)
+    own: Mapping[str, OwnKind] = field(default_factory=dict)
+    """What the program brings along, by kind."""
+    has_dra: bool = True
+
+    def want(self, served: Served) -> None:
+        """Offer it like this from now on."""
+        self.served = served
+        self.feeds.want(self.door_of, self.driver_of)
+        self.looks.wake()
+
+    def door_of(self, kind: str, resource: str) -> Offered:
+        """How a device is offered; through DRA only where there is an API server."""
+        own = self.own.get(kind)
+        wanted = self.served.door_of(kind, resource) if own is None else own.doors
+        return wanted if self.has_dra or wanted is not Offered.BOTH else Offered.PLUGIN
+
+    def driver_of(self, kind: str) -> str:
+        """The name of the DRA driver of a kind."""
+        own = self.own.get(kind)
+        return driver_name(kind, self.served.domain) if own is None else own.name
+
+    def plugin_resources(self, drivers: Mapping[str, Driver]) -> frozenset[str]:
+        """Those of these resources that are offered as device plugins."""
+        return frozenset(
+            resource
+            for resource, driver in drivers.items()
+            if self.door_of(driver.kind, resource).has(Door.PLUGIN)
+        )
+
+    def dra_kinds(self, drivers: Sequence[Driver], resources: Mapping[str, Driver]) -> frozenset[str]:
+        """The kinds that are offered through DRA, all or some of their devices."""
+        asked = {(driver.kind, "") for driver in drivers}
+        asked |= {(driver.kind, resource) for resource, driver in resources.items()}
+        return frozenset(kind for kind, resource in asked if self.door_of(kind, resource).has(Door.DRA))
+
+    async def begin(self) -> None:
+        """Call once when the machine was looked at, before anybody is served. A kubelet that is away is asked again later."""
+        await self.looks.look()
+        self.feeds.refresh()
+
+    async def run(self) -> NoReturn:
+        """Until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.feeds.run(), name="feeds of the doors")
+                group.create_task(self.looks.run(), name="looks at the kubelet")
+                await self.holds.run()
+        except BaseExceptionGroup as failures:
+            raise single(failures) from None
+
+    async def follow_claims(self, client: Client, node: str) -> NoReturn:
+        """Beside `run`, where there is an API server. Without one call `holds.allocated(())` once."""
+        await AllocatedClaims(self.holds, client, node, self.feed, self.driver_of, self.clock).run()
+
+
+@contextmanager
+def two_doors(
+    places: DoorPlaces,
+    feed: InventoryFeed,
+    clock: Clock,
+    *,
+    former: Callable[[], Sequence[Device]] = tuple,
+    threads: Threads | None = None,
+    pace: LookPace | None = None,
+    takes_over: bool = False,
+    own: Sequence[OwnKind] = (),
+    has_dra: bool = True,
+) -> Iterator[TwoDoors]:
+    """Entered: the ledger is read, and ours alone, or with `takes_over` soon (`Holds`).
+
+    `former` are devices that had other names (`Lookout.former`).
+    """
+    served = Served()
+    with Holds(places.state_dir / "holds", clock, threads, takes_over=takes_over) as holds:
+        looks = KubeletLooks(
+            holds,
+            clock,
+            lambda: (*feed.current.devices, *former()),
+            kubelet_dir=places.kubelet_dir,
+            device_plugin_dir=places.device_plugin_dir,
+            pace=pace,
+            threads=threads,
+        )
+        feeds = DoorFeeds(feed, holds, served.door_of, lambda kind: driver_name(kind, served.domain))
+        kinds = {one.driver.kind: one for one in own}
+        yield TwoDoors(holds, feeds, looks, feed, clock, own=kinds, has_dra=has_dra)

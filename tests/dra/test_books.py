@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from dray.dra.books import open_books, read_back
+from dray.dra.claim_files import ClaimFiles
+from dray.dra.parcels import ClaimRef
+from dray.dra.state import State
+from tests.dra.prepare_node import DRIVER, Node
+from tests.dra.test_state import FULL, REF
+
+
+async def test_files_of_another_boot_are_not_taken_for_prepared_claims(tmp_path: Path) -> None:
+    files = ClaimFiles(DRIVER, tmp_path / "cdi")
+    files.ensure(FULL)
+    unknown = msgspec.structs.replace(FULL, claim=ClaimRef("a", "b", "c"), boot="")
+    files.ensure(unknown)
+    assert read_back(State(), files, "boot-1").entries == (FULL, unknown)
+    assert read_back(State(), files, "boot-2").entries == (unknown,)
+    newer = msgspec.structs.replace(FULL, pod_claim="another")
+    assert read_back(State().with_entry(newer), files, "boot-1").entry(REF.uid) == newer
+
+
+async def test_files_that_cannot_be_read_are_no_reason_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "cdi").symlink_to(tmp_path)
+    assert read_back(State(), ClaimFiles(DRIVER, tmp_path / "cdi"), "boot-1") == State()
+
+
+async def test_opening_makes_the_file(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with open_books(node.options(), node.surroundings()) as books:
+        assert books.checkpoint.latest == State()
+    assert node.state() == State()
+    assert sorted(one.name for one in node.data_dir.iterdir()) == [
+        "prepared-claims",
+        "prepared-claims.lock",
+        "prepared-claims.turn",
+    ]

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dray.cdi.registry import read_registry
+from dray.dra.metadata import MetadataFiles, check_versions
+from dray.dra.parcels import ClaimRef
+from dray.errors import DeniedError, InvalidError
+from tests.dra.prepare_node import DRIVER, POOL
+from tests.dra.test_state import FULL, REF, SHARES
+
+SECOND = msgspec.structs.replace(FULL, claim=ClaimRef("default", "web", "second"), pod_claim="")
+
+
+def metadata(tmp_path: Path, *versions: str) -> MetadataFiles:
+    return MetadataFiles(DRIVER, POOL, tmp_path / "data", tmp_path / "cdi", versions)
+
+
+def stream(path: Path) -> list[Any]:
+    """As a reader of a JSON stream sees it."""
+    text, found, decoder = path.read_text(), [], json.JSONDecoder()
+    while text.strip():
+        value, end = decoder.raw_decode(text.lstrip())
+        found.append(value)
+        text = text.lstrip()[end:]
+    return found
+
+
+def names(directory: Path) -> list[str]:
+    return (
+        sorted(str(one.relative_to(directory)) for one in directory.rglob("*")) if directory.exists() else []
+    )
+
+
+def test_a_container_is_told_its_devices(tmp_path: Path) -> None:
+    files = metadata(tmp_path, "v1alpha1")
+    assert files.ensure(FULL)
+    assert not files.ensure(FULL)
+    path = tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json"
+    assert stream(path) == [
+        {
+            "kind": "DeviceMetadata",
+            "apiVersion": "metadata.resource.k8s.io/v1alpha1",
+            "metadata": {"name": "web", "namespace": "default", "uid": REF.uid, "generation": 1},
+            "podClaimName": "gpus",
+            "requests": [
+                {
+                    "name": "gpu/big",
+                    "devices": [
+                        {
+                            "driver": DRIVER,
+                            "pool": POOL,
+                            "name": "gpu-3",
+                            "attributes": {"model": {"string": "T-1"}, "index": {"int": 3}},
+                        }
+                    ],
+                }
+            ],
+        }
+    ]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
+
+
+def test_it_is_mounted_by_a_cdi_file_of_its_own(tmp_path: Path) -> None:
+    files = metadata(tmp_path, "v1alpha1")
+    files.ensure(FULL)
+    request = FULL.requests[0]
+    name = files.request_id(REF.uid, request)
+    assert name == f"{DRIVER}/metadata={REF.uid}_gpu"
+    registry = read_registry([tmp_path / "cdi"])
+    assert registry.broken == ()
+    (found,) = registry.resolve([name])
+    assert found.path == tmp_path / "cdi" / f"{DRIVER}_metadata_{REF.uid}_gpu.json"
+    assert found.spec.version == "0.5.0"
+    (mount,) = found.device.container_edits.mounts
+    assert mount.host_path == str(tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json")
+    directory = "/var/run/kubernetes.io/dra-device-attributes"
+    assert mount.container_path == f"{directory}/resourceclaimtemplates/gpus/gpu/{DRIVER}-metadata.json"
+    assert mount.options == ("ro", "bind")
+    files.ensure(SECOND)
+    (found,) = read_registry([tmp_path / "cdi"]).resolve([f"{DRIVER}/metadata=second_gpu"])
+    (mount,) = found.device.container_edits.mounts
+    assert mount.container_path == f"{directory}/resourceclaims/web/gpu/{DRIVER}-metadata.json"
+
+
+def test_versions_newest_first(tmp_path: Path) -> None:
+    metadata(tmp_path, "v1alpha1", "v1beta1").ensure(FULL)
+    path = tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json"
+    first, second = stream(path)
+    assert [one.pop("apiVersion").rpartition("/")[2] for one in (first, second)] == ["v1beta1", "v1alpha1"]
+    assert first == second
+    with pytest.raises(InvalidError, match="'v2' is not known: use some of v1beta1, v1alpha1"):
+        check_versions(["v2"])
+
+
+def test_without_versions_nothing_is_written_and_all_is_removed(tmp_path: Path) -> None:
+    off = metadata(tmp_path)
+    assert not off.ensure(FULL)
+    assert off.request_id(REF.uid, FULL.requests[0]) is None
+    assert names(tmp_path) == []
+    off.remove(REF, requests=None, keep_directory=False)
+    assert (off.uids(), off.directories()) == ((), ())
+    metadata(tmp_path, "v1alpha1").ensure(FULL)
+    assert (off.uids(), off.directories()) == ((REF.uid,), ("default_web",))
+    off.remove(REF, requests=None, keep_directory=False)
+    assert names(tmp_path / "cdi") == []
+    assert names(tmp_path / "data") == ["dra-device-metadata"]
+
+
+def test_another_claim_of_the_name_keeps_the_directory(tmp_path: Path) -> None:
+    files = metadata(tmp_path, "v1alpha1")
+    files.ensure(FULL)
+    files.ensure(SECOND)
+    files.remove(REF, requests=["gpu", "look"], keep_directory=True)
+    assert files.uids() == ("second",)
+    path = tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json"
+    assert stream(path)[0]["metadata"]["uid"] == "second"
+    assert files.orphan_directories([SECOND.claim]) == ()
+    assert files.orphan_directories([]) == ("default_web",)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "keep").mkdir(parents=True)
+    files = metadata(tmp_path, "v1alpha1")
+    (tmp_path / "data/dra-device-metadata").mkdir(parents=True)
+    link = tmp_path / "data/dra-device-metadata/default_web"
+    link.symlink_to(outside)
+    with pytest.raises(DeniedError, match="symbolic link"):
+        files.ensure(FULL)
+    files.remove(REF, requests=None, keep_directory=False)
+    assert not link.is_symlink()
+    assert names(outside) == ["keep"]
+    files.ensure(FULL)
+    inner = link / "gpu" / "inner"
+    inner.symlink_to(outside)
+    files.remove(REF, requests=None, keep_directory=False)
+    assert not link.exists()
+    assert names(outside) == ["keep"]
+
+
+def test_it_says_nothing_of_shares(tmp_path: Path) -> None:
+    """The kubelet's share is no attribute of the device."""
+    metadata(tmp_path, "v1alpha1").ensure(FULL)
+    assert SHARES[0] not in (tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json").read_text()

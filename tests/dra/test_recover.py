@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dray.dra.books import open_books
+from dray.dra.parcels import ClaimRef
+from dray.dra.prepare import Preparer, open_preparer
+from dray.dra.recover import EVERY, ClaimState, Looked, Started
+from dray.dra.state import STATE_FORMAT, Phase
+from dray.errors import ConflictError, UnavailableError
+from dray.runtime.clock import FakeClock, settle
+from tests.dra.prepare_node import FREE, Node, claim_of, ref_of, uid_of
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    node = Node(tmp_path)
+    for index in range(4):
+        node.add(f"gpu-{index}")
+    return node
+
+
+class DiesError(BaseException):
+    """Stands for a kill inside one process: nothing on its way catches it."""
+
+
+def dying_at(place: str) -> Callable[[str], None]:
+    def reached(here: str) -> None:
+        if here == place:
+            raise DiesError
+
+    return reached
+
+
+async def leave_in_the_middle(node: Node, number: int, *devices: str, place: str = "host changed") -> None:
+    with pytest.raises(DiesError):
+        async with node.serving(dying_at(place)) as preparer:
+            await preparer.prepare(claim_of(number, *devices))
+
+
+async def test_a_reboot_drops_all_claims_and_their_files(node: Node) -> None:
+    async with node.serving() as preparer:
+        answer = await preparer.prepare(claim_of(1, "gpu-0"))
+        await preparer.prepare(claim_of(2, "gpu-1"))
+    await leave_in_the_middle(node, 3, "gpu-2")
+    node.boot_id = "boot-2"
+    for device in node.devices:
+        (node.host / "dev" / device).chmod(FREE)
+    async with node.serving() as preparer:
+        assert node.leaks() == {}
+        assert await preparer.prepare(claim_of(1, "gpu-0")) == answer
+    async with node.serving() as preparer:
+        assert await preparer.recovery.start() == Started()
+        assert list(node.state().records) == [uid_of(1)]
+
+
+async def test_two_processes_start_after_a_reboot(node: Node) -> None:
+    """The second one saw the old state, and the first has prepared the claim anew since."""
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+    node.boot_id = "boot-2"
+    async with open_books(node.options(), node.surroundings()) as books, node.serving() as first:
+        await first.prepare(claim_of(1, "gpu-0"))
+        assert await Preparer(books).recovery.start() == Started()
+        assert list(node.state().records) == [uid_of(1)]
+        assert node.cdi_file(uid_of(1)).exists()
+        assert node.holders() == [uid_of(1)]
+
+
+async def test_an_empty_tmpfs_after_a_reboot(node: Node) -> None:
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+    node.boot_id = "boot-2"
+    shutil.rmtree(node.cdi_dir)
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+        assert node.cdi_file(uid_of(1)).exists()
+
+
+async def test_without_a_boot_id_all_is_trusted(node: Node) -> None:
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+    node.boot_id = ""
+    async with node.serving():
+        assert list(node.state().records) == [uid_of(1)]
+
+
+async def test_files_of_no_claim_go(node: Node) -> None:
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+        kept = node.cdi_files()
+        content = node.cdi_file(uid_of(1)).read_bytes()
+    node.cdi_file(uid_of(8)).write_bytes(content)
+    (node.cdi_dir / f"{node.cdi_file(uid_of(9)).name}").touch()
+    (node.cdi_dir / f".{node.cdi_file(uid_of(7)).name}.tmp").touch()
+    (node.cdi_dir / f"test.dray.internal_metadata_{uid_of(9)}_r.json").touch()
+    (node.cdi_dir / "foreign.yaml").touch()
+    (node.data_dir / "dra-device-metadata/default_gone/r").mkdir(parents=True)
+    async with node.serving():
+        assert node.cdi_files() == sorted([*kept, "foreign.yaml"])
+        assert node.metadata_directories() == ["default_claim-1"]
+
+
+async def test_a_lost_ledger_is_fed_again(node: Node) -> None:
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+    (node.door.claims / uid_of(1)).unlink()
+    async with node.serving():
+        assert node.holders() == [uid_of(1)]
+
+
+@pytest.mark.parametrize("harm", ["garbage", "cut", "empty", "gone", "newer"])
+async def test_the_checkpoint_is_rebuilt_from_the_cdi_files(node: Node, harm: str) -> None:
+    async with node.serving() as preparer:
+        answer = await preparer.prepare(claim_of(1, "gpu-0"))
+        before = node.state().entries
+    content = node.checkpoint.read_bytes()
+    harmed = {
+        "garbage": os.urandom(200),
+        "cut": content[:-1],
+        "empty": b"",
+        "newer": content.replace(b"version 1", b"version 9"),
+    }
+    if harm == "gone":
+        node.checkpoint.unlink()
+    else:
+        node.checkpoint.write_bytes(harmed[harm])
+    async with node.serving() as preparer:
+        await asyncio.sleep(0)
+        assert len(node.lost) == (harm != "gone")
+        assert node.state().entries == before
+        with pytest.raises(ConflictError):
+            await preparer.prepare(claim_of(2, "gpu-0"))
+        assert await preparer.prepare(claim_of(1, "gpu-0")) == answer
+        await preparer.unprepare(ref_of(claim_of(1)))
+        assert node.leaks() == {}
+
+
+async def test_a_checkpoint_lost_while_we_run(node: Node) -> None:
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+        await leave_in_the_middle(node, 2, "gpu-1")
+        await preparer.prepare(claim_of(3, "gpu-2"))
+        node.checkpoint.write_bytes(b"garbage")
+        await preparer.unprepare(ref_of(claim_of(9)))
+        assert {uid: one.entry.phase for uid, one in node.state().records.items()} == {
+            uid_of(1): Phase.COMPLETED,
+            uid_of(2): Phase.STARTED,
+            uid_of(3): Phase.COMPLETED,
+        }
+
+
+async def test_allocated_claims_are_noted_after_a_loss(node: Node) -> None:
+    async with node.serving() as preparer:
+        await preparer.prepare(claim_of(1, "gpu-0"))
+        claims = [
+            claim_of(1, "gpu-0"),
+            claim_of(2, "gpu-1"),
+            claim_of(3, "gpu-9"),
+            claim_of(4, "gpu-0"),
+            claim_of(5, {"request": "r", "device": "gpu-2", "pool": "other-node"}),
+        ]
+        assert await preparer.recovery.rebuild(claims) == (ref_of(claim_of(2)),)
+        assert await preparer.recovery.rebuild(claims) == ()
+        assert node.holders() == [uid_of(1), uid_of(2)]
+        await preparer.prepare(claim_of(2, "gpu-1"))
+        assert node.given() == ["gpu-0", "gpu-1"]
+
+
+async def test_claims_left_in_the_middle_and_gone_are_given_back(node: Node) -> None:
+    for number in range(4):
+        await leave_in_the_middle(node, number, f"gpu-{number}")
+    states = {0: ClaimState.ALLOCATED, 1: ClaimState.GONE, 2: ClaimState.UNALLOCATED}
+
+    async def lookup(ref: ClaimRef) -> ClaimState:
+        for number, state in states.items():
+            if ref.uid == uid_of(number):
+                return state
+        raise UnavailableError("the API server is away")
+
+    async with node.serving() as preparer:
+        looked = await preparer.recovery.look(lookup)
+        assert looked == Looked(given_back=(ref_of(claim_of(1)), ref_of(claim_of(2))))
+        assert sorted(node.state().records) == [uid_of(0), uid_of(3)]
+        assert node.given() == ["gpu-0", "gpu-3"]
+        await preparer.prepare(claim_of(0, "gpu-0"))
+        states[0] = ClaimState.GONE
+        assert (await preparer.recovery.look(lookup)).stale == (ref_of(claim_of(0)),)
+        assert node.state().entries[0].phase is Phase.COMPLETED
+
+
+async def test_it_looks_now_and_every_ten_minutes(node: Node) -> None:
+    await leave_in_the_middle(node, 1, "gpu-0")
+    clock, asked = FakeClock(), list[ClaimRef]()
+
+    async def lookup(ref: ClaimRef) -> ClaimState:
+        asked.append(ref)
+        return ClaimState.ALLOCATED
+
+    async with open_preparer(node.options(), node.surroundings(clock=clock)) as preparer:
+        running = asyncio.gather(preparer.recovery.run(lookup))
+        for times in (1, 2, 3):
+            async with asyncio.timeout(10):
+                while len(asked) < times or not clock.sleepers:
+                    await asyncio.sleep(0.005)
+            await clock.advance(EVERY)
+        await settle()
+        running.cancel()
+        await asyncio.wait({running}, timeout=5)
+
+
+async def test_a_start_with_a_directory_that_is_a_link(node: Node, tmp_path: Path) -> None:
+    """It is told and refused claim by claim; the process does not end for it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / node.cdi_file(uid_of(1)).name).touch()
+    node.cdi_dir.symlink_to(tmp_path / "outside")
+    async with node.serving() as preparer:
+        assert await preparer.recovery.start() == Started()
+    assert len(list((tmp_path / "outside").iterdir())) == 1
+    assert STATE_FORMAT.decode(node.checkpoint.read_bytes()).entries == ()
