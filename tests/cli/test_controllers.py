@@ -65,3 +65,20 @@ def test_the_webhook_is_printed_with_the_authority_that_is_kept(
     (hook,) = found.value["webhooks"]
     authority = base64.b64encode((tmp_path / "ca.crt").read_bytes()).decode()
     assert hook["clientConfig"] == {**expected, "caBundle": authority}
+
+
+def test_parameters_of_named_drivers_are_asked_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "controllers",
+        "--print-guard-webhook",
+        f"--guard-dir={tmp_path}",
+        "--guard-url=https://a.example",
+    ]
+    names = ["--guard-parameters=sim.dray.internal", "--guard-parameters=gpu.nvidia.com"]
+    assert main([*words, *names]) == 0
+    said = capsys.readouterr().out
+    assert "sim.dray.internal" in said and "gpu.nvidia.com" in said
+    assert main([*words, "--guard-parameters=nvidia.example"]) == 2
+    assert "give gpu.nvidia.com or sim.DOMAIN" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from dray.cdi.edits import ContainerEdits, Mount
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import CarryOut, Offer, ResourcePlugin
 from dray.drivers.contract import Device, Health, Prepared
-from dray.errors import ConflictError, HardwareError, UnavailableError
+from dray.errors import ConflictError, HardwareError, InvalidError, UnavailableError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.metrics import Metrics
 from dray.wire.connect import connect
@@ -72,6 +72,15 @@ async def test_several_shares_of_one_device_are_it_once() -> None:
     plugin, _ = made([shared])
     answer = await plugin.allocate(asked(["drum1", "drum3"]))
     assert dict(answer.container_responses[0].envs) == {"TAPES": "drum"}
+
+
+async def test_a_second_share_is_refused_where_it_gives_no_more() -> None:
+    device = Device("drum", "tape", "example.com/tape", Health.HEALTHY, shares=4)
+    plugin, done = made([replace(device, share_join="::", one_share=True)])
+    with pytest.raises(InvalidError, match=r"2 of example.com/tape were asked for.*ask for 1"):
+        await plugin.allocate(asked(["drum::0", "drum::3"]))
+    assert not done
+    await plugin.allocate(asked(["drum::0"], ["drum::3"]))
 
 
 async def test_what_the_host_refuses_fails_the_call() -> None:

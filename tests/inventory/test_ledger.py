@@ -128,6 +128,16 @@ def test_what_many_share_is_held_by_nobody() -> None:
     assert not ledger.holds
 
 
+def test_what_can_be_given_once_has_one_holder_though_its_id_is_a_shares() -> None:
+    single = gpu(1, shares=1)
+    ledger = given(single)
+    with pytest.raises(ConflictError, match="a new pod"):
+        ledger.take_claim(claim("a", single), 0.0)
+    ledger.looked(KubeletLook(1.0, {(RESOURCE, single.share_ids[0]): ("default/x",)}), [single], 0.0)
+    with pytest.raises(ConflictError, match="pod default/x"):
+        ledger.take_claim(claim("a", single), 0.0)
+
+
 @pytest.mark.parametrize("is_confirmed", [True, False])
 def test_what_the_kubelet_does_not_list_any_more_goes_after_two_looks_and_a_while(is_confirmed: bool) -> None:
     ledger = given(gpu(1))

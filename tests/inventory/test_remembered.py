@@ -68,3 +68,18 @@ def test_two_agents_do_not_share_a_directory(tmp_path: Path) -> None:
         RememberedDevices(tmp_path / "devices"),
     ):
         pass
+
+
+def test_an_agent_that_replaces_another_knows_what_that_one_knew(tmp_path: Path) -> None:
+    old = RememberedDevices(tmp_path / "devices")
+    with old, RememberedDevices(tmp_path / "devices", takes_over=True) as none_yet:
+        old.save([STICK])
+        with RememberedDevices(tmp_path / "devices", takes_over=True) as new:
+            assert [one.id for one in new.devices] == [STICK.id]
+            new.save([STICK, replace(STICK, id="x.io/stick-1-3")])
+        assert none_yet.devices == ()
+    with RememberedDevices(tmp_path / "devices", takes_over=True) as new:
+        assert [one.id for one in new.devices] == [STICK.id]
+        new.save([STICK, replace(STICK, id="x.io/stick-1-3")])
+    with RememberedDevices(tmp_path / "devices") as newest:
+        assert len(newest.devices) == 2

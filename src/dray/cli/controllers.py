@@ -125,6 +125,13 @@ def _add_guard(group: argparse._ArgumentGroup) -> None:
         help="after this a write that was let through and never stored is shut out, and its devices are free (default 10)",
     )
     group.add_argument(
+        "--guard-parameters",
+        action="append",
+        default=[],
+        metavar="DRIVER",
+        help="check opaque parameters of this driver too (gpu.nvidia.com, sim.DOMAIN) when they are written; may be repeated",
+    )
+    group.add_argument(
         "--no-guard-webhook", action="store_true", help="leave the ValidatingWebhookConfiguration to others"
     )
     group.add_argument(
@@ -169,7 +176,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _guard(arguments: argparse.Namespace) -> GuardOptions:
     from dray.controllers.guard.guard import GuardConfig
     from dray.controllers.guard.settling import SettlingConfig
-    from dray.processes.controllers import GuardOptions
+    from dray.processes.controllers import GuardOptions, validators_of
 
     address = parse_address(arguments.guard_address, "--guard-address")
     if address is None:
@@ -185,6 +192,7 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
         leader=leader_config(arguments, arguments.guard_name),
         where=where,
         installs=not arguments.no_guard_webhook,
+        validators=validators_of(arguments.guard_parameters),
         config=GuardConfig(
             arguments.leader_elect_resource_namespace,
             arguments.guard_name,

@@ -27,6 +27,7 @@ COMMANDS = {
     "explain": "Why claims and pods do not fit or were not admitted, node by node, and what would make them fit",
     "simulate": "How many more of these claims fit, where, and what runs out first",
     "check": "Whether a device plugin or a DRA driver keeps to the kubelet's contract, rule by rule",
+    "new": "Write the skeleton of a driver of your own, with tests",
     "bench": "The benchmarks, with peers side by side",
 }
 """Name and help of each command; its code is in `dray.cli.<name>` and is imported only when it is called."""

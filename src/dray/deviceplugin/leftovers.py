@@ -28,13 +28,17 @@ class SocketLedger:
     The names are KubeVirt's, so the name alone does not tell whose a socket is: only what the file has is removed.
     """
 
-    def __init__(self, path: Path, directory: Path, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, path: Path, directory: Path, *, clock: Clock | None = None, takes_over: bool = False
+    ) -> None:
+        """With `takes_over` another process may still have the file, which we replace."""
         self._checkpoint = Checkpoint(path, Format(_Content), clock=clock)
+        self._takes_over = takes_over
         self._directory = directory
         self._known: frozenset[str] = frozenset()
 
     def __enter__(self) -> SocketLedger:
-        loaded = self._checkpoint.open()
+        loaded = self._checkpoint.follow() if self._takes_over else self._checkpoint.open()
         if loaded.set_aside:
             _log.warning("own sockets are not known", error=str(loaded.set_aside))
         self._known = frozenset(loaded.data.sockets if loaded.data else ())

@@ -14,7 +14,7 @@ from dray.deviceplugin.metrics import NoMetrics, ResourceMetrics
 from dray.deviceplugin.preferred import prefer
 from dray.deviceplugin.streams import ListStreams
 from dray.drivers.contract import Device, Driver, HasPreStart, Health, Prepared
-from dray.errors import HardwareError
+from dray.errors import HardwareError, InvalidError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.logs import get_log
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
@@ -177,6 +177,11 @@ class ResourcePlugin:
         if not asked:
             return None
         devices = self._devices(asked)
+        if len(asked) > 1 and any(device.one_share for device in devices):
+            raise InvalidError(
+                f"{len(asked)} of {self.offer.resource} were asked for, and more than one give no more: ask for 1",
+                field=self.offer.resource,
+            )
         for device in devices:
             if device.health is not Health.HEALTHY:
                 raise HardwareError(

@@ -67,6 +67,10 @@ class Device:
     """Paths whose coming and going calls for a new look. Without any, health never changes by itself."""
     shares: int | None = None
     """None: one owner at a time. A number: that many at once, and each has an id of its own (`share_ids`)."""
+    share_join: str | None = None
+    """What stands between the id and the number of a share; None: as little as keeps them apart."""
+    one_share: bool = False
+    """Whether a container that asks for several shares is refused: they would give it no more than one."""
 
     addresses: tuple[str, ...] = ()
     """What the environment variable carries: PCI address, mdev UUID, `bus:number` of each USB device."""
@@ -94,6 +98,8 @@ class Device:
         """The ids that the kubelet sees: `kvm0`, `kvm1`, … of a shared device, else the id itself."""
         if self.shares is None:
             return (self.id,)
+        if self.share_join is not None:
+            return tuple(f"{self.id}{self.share_join}{index}" for index in range(self.shares))
         return tuple(share_id(self.id, index) for index in range(self.shares))
 
     @property

@@ -69,7 +69,7 @@ def ways(inventory: Inventory, door_of: DoorOf) -> dict[str, frozenset[Way]]:
     found: dict[str, set[Way]] = {}
     for door in Door:
         for device in offered(inventory, door, door_of):
-            for part in device.parts if device.shares is None else ():
+            for part in device.parts if device.is_exclusive else ():
                 found.setdefault(part, set()).add((door, device.kind))
     return {part: frozenset(found[part]) for part in sorted(found)}
 

@@ -18,7 +18,7 @@ def formers(before: Iterable[Device], known: Iterable[Device], found: Iterable[D
     gone = {
         _name(device): device
         for device in (*before, *known)
-        if device.shares is None and device.resource and _name(device) not in now
+        if device.is_exclusive and device.resource and _name(device) not in now
     }
     return tuple(gone[name] for name in sorted(gone))
 
@@ -30,7 +30,7 @@ def held_back(found: Iterable[Device], held: Collection[Device]) -> tuple[Device
 
 
 def _judged(device: Device, owners: dict[str, Device]) -> Device:
-    if device.shares is not None or device.health is not Health.HEALTHY:
+    if not device.is_exclusive or device.health is not Health.HEALTHY:
         return device
     owner = next((owners[part] for part in device.parts if part in owners), None)
     if owner is None:

@@ -68,7 +68,7 @@ class Hold(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def covers(self, device: Device) -> bool:
         """Whether both are made of the same hardware. What many share is held by nobody."""
-        return device.shares is None and not set(self.parts).isdisjoint(device.parts)
+        return device.is_exclusive and not set(self.parts).isdisjoint(device.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Ledger:
         A device that the plugin gave before may be given again, as the kubelet knows best who has it, unless a claim
         is prepared with it all the same.
         """
-        mine, holds = [device for device in devices if device.shares is None], self.holds
+        mine, holds = [device for device in devices if device.is_exclusive], self.holds
         for device in mine:
             before = self._holds.get((Door.PLUGIN.value, device.kind, device.id, resource))
             is_kept = before is not None and set(device.parts) <= set(before.parts)
@@ -246,7 +246,7 @@ class Ledger:
         for listed, hold in known.items():
             if look.at > self._watched[hold.key].given:
                 self._judge(hold, look, listed)
-        by_name = {(device.resource, device.id): device for device in devices if device.shares is None}
+        by_name = {(one.resource, one.share_ids[0]): one for one in devices if one.is_exclusive}
         told = look.listed.keys() | (look.lingering if is_lost else set())
         added = [
             msgspec.structs.replace(
@@ -313,12 +313,12 @@ def _as(hold: Hold, device: Device) -> str:
 
 
 def _plugin_hold(resource: str, device: Device, since: float) -> Hold:
-    return Hold(Door.PLUGIN, device.kind, device.id, device.parts, resource=resource, since=since)
+    return Hold(Door.PLUGIN, device.kind, device.share_ids[0], device.parts, resource=resource, since=since)
 
 
 def _claim_holds(claim: ClaimDevices, since: float) -> Iterable[Hold]:
     for device in claim.devices:
-        if device.shares is None:
+        if device.is_exclusive:
             owner = f"{claim.namespace}/{claim.name}"
             yield Hold(
                 Door.DRA,

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from dray.drivers.contract import Device, Health
-from dray.errors import Error, InvariantError
+from dray.errors import ConflictError, Error, InvariantError
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint
 from dray.runtime.files.checkpoint_format import Format
@@ -35,6 +35,7 @@ class _Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
     addresses: tuple[str, ...] = ()
     name: str = ""
     hardware: tuple[str, ...] = ()
+    shares: int | None = None
 
 
 class _Content(msgspec.Struct, frozen=True):
@@ -49,16 +50,18 @@ class RememberedDevices:
     """The file. Entered = loaded, and no other process writes it; `devices` is what it held then.
 
     A file that cannot be used is set aside and told; it is as if there were none. Errors on entering: ConflictError
-    (another agent runs with this directory), DeniedError.
+    (another agent runs with this directory; with `takes_over` we replace that one, and write when it has ended),
+    DeniedError.
     """
 
-    def __init__(self, path: Path, *, clock: Clock | None = None) -> None:
+    def __init__(self, path: Path, *, clock: Clock | None = None, takes_over: bool = False) -> None:
         self._checkpoint = Checkpoint(path, Format(_Content), clock=clock)
+        self._takes_over = takes_over
         self._saved = _Content()
         self._is_told = False
 
     def __enter__(self) -> RememberedDevices:
-        loaded = self._checkpoint.open()
+        loaded = self._checkpoint.follow() if self._takes_over else self._checkpoint.open()
         if loaded.set_aside:
             _log.warning("remembered devices are lost", error=str(loaded.set_aside))
         self._saved = loaded.data or _Content()
@@ -80,7 +83,7 @@ class RememberedDevices:
     def save(self, devices: Iterable[Device], former: Iterable[Device] = ()) -> None:
         """Keep these; called after every look, and writes only what is new. A full disk is told once, and tried again."""
         content = _Content(
-            tuple(_remembered(device) for device in devices if device.shares is None),
+            tuple(_remembered(device) for device in devices if device.is_exclusive),
             tuple(map(_remembered, former)),
         )
         if content == self._saved:
@@ -89,6 +92,10 @@ class RememberedDevices:
             self._checkpoint.save(content)
         except InvariantError:
             raise
+        except ConflictError:
+            if not self._takes_over:
+                raise
+            return  # after the next look the process before us has ended
         except Error as error:
             if not self._is_told:
                 _log.warning("devices are not remembered over a restart", error=str(error))

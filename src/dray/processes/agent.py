@@ -204,7 +204,9 @@ async def _assemble(
         metrics=PluginMetrics(metrics),
         giving=machine.doors.holds.giving,
     )
-    ledger = SocketLedger(options.state_dir / "sockets", options.device_plugin_dir, clock=clock)
+    takes_over = bool(options.instance)
+    path = options.state_dir / "sockets"
+    ledger = SocketLedger(path, options.device_plugin_dir, clock=clock, takes_over=takes_over)
     sockets = stack.enter_context(ledger)
     agent = Agent(machine, Kinds(clock), plugins, sockets, str(options.device_plugin_dir))
     if cluster.client is not None and cluster.node is not None:
@@ -241,6 +243,7 @@ def _ground(
         clock=clock,
         events=cluster.events,
         metrics=DraMetrics(metrics),
+        reached=options.reached,
     )
 
 

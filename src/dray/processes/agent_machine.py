@@ -79,7 +79,9 @@ async def open_machine(
     feed, handouts, threads = InventoryFeed(), Handouts(clock), Threads()
     passing = await stack.enter_async_context(Passing(root, executor, clock, threads))
     work = HostWork(root, executor, threads, passing)
-    remembered = stack.enter_context(RememberedDevices(options.state_dir / "devices", clock=clock))
+    remembered = stack.enter_context(
+        RememberedDevices(options.state_dir / "devices", clock=clock, takes_over=bool(options.instance))
+    )
     doors = stack.enter_context(
         two_doors(
             DoorPlaces(options.state_dir, options.kubelet_dir, options.device_plugin_dir),

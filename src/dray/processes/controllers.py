@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,9 @@ from dray.controllers.nodes import NodeConfig, NodeController
 from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_gc import PodGc, PodGcConfig
 from dray.controllers.taints.controller import TaintController, TaintControllerConfig
+from dray.dra.names import NVIDIA
+from dray.drivers.nvidia.parameters import check_parameters as check_nvidia
+from dray.drivers.sim.parameters import check_parameters as check_sim
 from dray.errors import InvalidError
 from dray.runtime.certificates import Serving, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
@@ -33,8 +36,8 @@ from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running
 
 _log = get_log("controllers")
-VALIDATORS: Final[Mapping[str, Validator]] = {}
-"""Who checks the opaque parameters of which driver, by driver name."""
+VALIDATORS: Final[Mapping[str, Validator]] = {"nvidia": check_nvidia, "sim": check_sim}
+"""Who checks opaque parameters, by kind."""
 Address = tuple[str, int]
 
 
@@ -48,8 +51,8 @@ class GuardOptions:
     where: str | Service | None = None
     installs: bool = True
     config: GuardConfig = field(default_factory=GuardConfig)
-    validators: Mapping[str, Validator] = field(default_factory=lambda: VALIDATORS)
-    """Who checks opaque parameters, by driver name."""
+    validators: Mapping[str, Validator] = field(default_factory=dict)
+    """Who checks opaque parameters, by driver name (`validators_of`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,18 @@ class ControllersOptions:
     guard: GuardOptions | None = None
     pod_gc: PodGcConfig = field(default_factory=PodGcConfig)
     nodes: NodeConfig = field(default_factory=NodeConfig)
+
+
+def validators_of(drivers: Iterable[str]) -> Mapping[str, Validator]:
+    """For these drivers, who checks their parameters; InvalidError for one that takes none, or is not Dray's."""
+    found: dict[str, Validator] = {}
+    for name in drivers:
+        kind = "nvidia" if name == NVIDIA else name.partition(".")[0]
+        if kind not in VALIDATORS or (kind == "nvidia" and name != NVIDIA):
+            text = f"{name!r} has no parameters that are known here: give {NVIDIA} or sim.DOMAIN"
+            raise InvalidError(f"--guard-parameters: {text}", field="--guard-parameters")
+        found[name] = VALIDATORS[kind]
+    return found
 
 
 async def run_controllers(options: ControllersOptions) -> None:

@@ -70,6 +70,7 @@ class DraGround:
     clock: Clock
     events: AgentEvents
     metrics: DraMetrics
+    reached: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class DraKind:
             preparer = await stack.enter_async_context(open_preparer(self._options(), self._around()))
             await self._take_leftovers(preparer)
             owner = PoolOwner(name, NodeRef(ground.node_name, ""))
-            publisher = SlicePublisher(ground.client, owner, clock=ground.clock)
+            publisher = SlicePublisher(ground.client, owner, clock=ground.clock, reached=ground.reached)
             publisher.want(self._contents(ground.shown.current))
             await stack.enter_async_context(publisher)
             status = ClaimStatus(ground.client, name, ground.clock)
@@ -189,6 +190,7 @@ class DraKind:
             threads=Threads(),  # of its own: hung changes of the host must not hold up the checkpoint
             clock=ground.clock,
             lost=self._lost,
+            reached=ground.reached,
         )
 
     def _mine(self, inventory: Inventory) -> Iterable[Device]:

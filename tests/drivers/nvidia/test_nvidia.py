@@ -167,11 +167,11 @@ def test_the_driver_takes_claims(tmp_path: Path) -> None:
         driver.check_parameters({"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfigs"})
 
 
-def test_more_than_one_share_is_refused_where_the_config_says_so(tmp_path: Path) -> None:
+def test_shares_have_the_names_of_nvidias_plugin_and_the_config_limits_them_to_one(tmp_path: Path) -> None:
     host = watched(tmp_path, "eight-h100", time_slicing=SHARING)
-    host.driver.prepare("nvidia.com/gpu", host.devices[:1])
-    with pytest.raises(InvalidError, match="ask for 1"):
-        host.driver.prepare("nvidia.com/gpu", host.devices[:2])
+    first = host.devices[0]
+    assert first.share_ids == (f"{first.id}::0", f"{first.id}::1")
+    assert first.one_share
 
 
 def test_a_driver_is_wanted_by_config_or_by_what_is_there(tmp_path: Path) -> None:

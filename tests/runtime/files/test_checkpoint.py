@@ -309,6 +309,32 @@ def test_a_second_process_is_refused_with_the_holders_pid(path: Path) -> None:
         assert load(path) == Loaded(None)
 
 
+def test_one_that_follows_another_reads_at_once_and_writes_when_that_one_has_ended(path: Path) -> None:
+    first, second = Checkpoint(path, HOLDS), Checkpoint(path, HOLDS)
+    first.open()
+    first.save(FIRST)
+    first_half = path.with_name(f".{path.name}.tmp")
+    first_half.write_bytes(b"the first one is just writing")
+    assert second.follow() == Loaded(FIRST)
+    assert first_half.exists()
+    with pytest.raises(ConflictError):
+        second.save(SECOND)
+    first.__exit__()
+    second.save(SECOND)
+    second.__exit__()
+    with Checkpoint(path, HOLDS) as third:
+        assert third.load() == Loaded(SECOND)
+
+
+def test_a_useless_file_of_the_one_that_is_followed_is_left_alone(path: Path) -> None:
+    first, second = Checkpoint(path, HOLDS), Checkpoint(path, HOLDS)
+    first.open()
+    put(path, b"garbage")
+    assert second.follow() == Loaded(None)
+    assert path.read_bytes() == b"garbage"
+    first.__exit__()
+
+
 def test_a_second_one_in_this_process_is_refused(path: Path) -> None:
     with Checkpoint(path, HOLDS), pytest.raises(ConflictError, match="this process itself"):
         load(path)

@@ -13,7 +13,7 @@ from dray.drivers.nvidia.discover import discover, still, without_driver
 from dray.drivers.nvidia.mig import leftovers, read_instances
 from dray.drivers.nvidia.monitor import Monitor
 from dray.drivers.nvidia.names import KIND
-from dray.drivers.nvidia.parameters import read_config
+from dray.drivers.nvidia.parameters import check_parameters
 from dray.drivers.nvidia.prepare import prepare, prepare_claim, release_claim
 from dray.drivers.nvidia.validation import validate_nvidia
 from dray.errors import InvalidError, UnavailableError
@@ -59,19 +59,12 @@ class NvidiaDriver:
         return without_driver(self.config, root, _SILENT, known, _SOON)
 
     def prepare(self, resource: str, devices: Sequence[Device]) -> Prepared:
-        """By the strategies of the config. A request for more than one share is refused where the config says so."""
-        sharing = self.config.time_slicing
-        if sharing.fail_requests_greater_than_one and len(devices) > 1 and devices[0].shares is not None:
-            raise InvalidError(
-                f"{resource}: {len(devices)} shares were asked for, and more than one give no more of a GPU "
-                "(failRequestsGreaterThanOne): ask for 1",
-                field=resource,
-            )
+        """By the strategies of the config."""
         return prepare(self.config, resource, devices)
 
     def check_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Those of NVIDIA's own driver."""
-        read_config(parameters)
+        check_parameters(parameters)
 
     def prepare_claim(self, asked: Asked) -> Prepared:
         """Nodes and libraries; MIG devices are made and cards are rebound where the devices are such."""

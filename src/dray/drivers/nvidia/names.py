@@ -12,6 +12,8 @@ from dray.hardware.nvml.facts import Placement
 
 KIND: Final = "nvidia"
 DRIVER: Final = "gpu.nvidia.com"
+REPLICA: Final = "::"
+"""Between a UUID and the number of a share."""
 PCI_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
 _PARTITION: Final = re.compile(r"gpu-([0-9]{1,4})-mig-(.{1,40})-([0-9]{1,4})-([0-9]{1,3})", re.ASCII)
 _HUMP: Final = re.compile(r"([A-Z])", re.ASCII)

@@ -157,6 +157,11 @@ def read_config(parameters: Mapping[str, Any]) -> Config:
     return config
 
 
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """InvalidError where `read_config` would raise it."""
+    read_config(parameters)
+
+
 def config_for(
     device_type: DeviceType, parameters: Sequence[Mapping[str, Any]], named: Sequence[bool] = ()
 ) -> Config:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from dray.errors import InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, InvariantError, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.checkpoint_format import Format, Unreadable
 from dray.runtime.files.durable import make_directory, open_directory, put_in_place, sync_directory
@@ -90,6 +90,25 @@ class Checkpoint(Generic[T]):
         except BaseException:
             self.__exit__()
             raise
+
+    def follow(self) -> Loaded[T]:
+        """Enter and load behind a process that we replace, and that may still have the file.
+
+        Until it has ended, nothing here is changed, an unusable file is as none, and `save` raises ConflictError.
+        """
+        try:
+            return self.open()
+        except ConflictError:
+            return self._peek()
+
+    def _peek(self) -> Loaded[T]:
+        with self._turn, self._directory("load", "nothing was changed") as directory:
+            self._loaded, self._unusable = True, None
+            try:
+                content = self._read(directory)
+                return Loaded(None if content is None else self._layout.decode(content))
+            except Unreadable:
+                return Loaded(None)
 
     def load(self) -> Loaded[T]:
         """Read the file once after entering. What a killed writer left half written is removed.

@@ -4,7 +4,8 @@
         await checkpoint.change(lambda holds: (holds.with_("gpu-0", "web"), None))
 
 Every change reads what is on the disk, alters it and replaces the file, all under one lock. Changes that come while one
-is under way are made together by the next: a hundred at once cost two or three writes.
+is under way are made together by the next: a hundred at once cost two or three writes. A change that need not survive
+a power cut waits for no disk.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from dray.errors import ConflictError, Error, InvariantError, UnavailableError
-from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint, SetAside
 from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.files.durable import make_directory
-from dray.runtime.files.filelock import FileLock
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.recent import Recent
+from dray.runtime.files.turnlock import TurnLock
 from dray.runtime.logs import get_log
 from dray.runtime.threads import Threads
 
@@ -60,6 +62,7 @@ class _Waiting(Generic[T]):
 
     change: Change[T, Any]
     future: asyncio.Future[Any]
+    is_durable: bool
     result: Any = None
     error: Error | None = None
 
@@ -84,10 +87,10 @@ class SharedCheckpoint(Generic[T]):
         self._rescue = rescue
         self._threads = threads
         self._layout = _Remembering(layout)
-        # The file format, the atomic write and the setting aside are Checkpoint's, for the time of one turn.
-        clock = self._options.clock or SystemClock()
-        self._file = Checkpoint(path, cast("Format[T]", self._layout), clock=clock)
-        self._turn = FileLock(path.with_name(f"{path.name}.turn"))
+        # The file format, the atomic write and the setting aside are Checkpoint's.
+        self._turn = TurnLock(path.with_name(f"{path.name}.turn"))
+        self._file = _File(path, cast("Format[T]", self._layout), self._turn, self._options.clock)
+        self._recent = Recent(path, layout)
         self._waiting: list[_Waiting[T]] = []
         self._writer: asyncio.Task[None] | None = None
         self._latest: T | None = None
@@ -99,6 +102,8 @@ class SharedCheckpoint(Generic[T]):
     async def __aexit__(self, *exc_info: object) -> None:
         if self._writer is not None and not self._writer.done():
             await asyncio.wait({self._writer}, timeout=self._options.lock_limit + self._options.disk_limit)
+        if self._writer is None or self._writer.done():
+            self._turn.close()
 
     @property
     def latest(self) -> T:
@@ -111,14 +116,15 @@ class SharedCheckpoint(Generic[T]):
         """What is on the disk now."""
         return await self.change(lambda state: (state, state))
 
-    async def change(self, change: Change[T, R]) -> R:
+    async def change(self, change: Change[T, R], *, durable: bool = True) -> R:
         """Make one change; its answer when the new state is durable. An error of the change itself changes nothing.
 
+        Not `durable`: it survives the end of this process at once, and a power cut only when a later change is durable.
         Errors: UnavailableError (the lock was not to be had in time, a full disk), and those of `Checkpoint.save`. The
         file holds the state before or the new one then. A caller that is cancelled does not know which.
         """
         loop = asyncio.get_running_loop()
-        asked = _Waiting[T](change, loop.create_future())
+        asked = _Waiting[T](change, loop.create_future(), durable)
         self._waiting.append(asked)
         if self._writer is None or self._writer.done():
             self._writer = loop.create_task(self._write_all(), name=f"checkpoint {self._path.name}")
@@ -152,14 +158,25 @@ class SharedCheckpoint(Generic[T]):
                 if loaded.set_aside is not None:
                     _log.error("checkpoint set aside", error=str(loaded.set_aside))
                 before = loaded.data
+                if before is not None and (recent := self._recent.read()) is not None:
+                    before = recent
                 state = self._rescue(self._latest, loaded.set_aside) if before is None else before
+                must = before is None
                 for one in batch:
-                    state = _apply(one, state)
-                if state is not before:
-                    file.save(state)
+                    after = _apply(one, state)
+                    must = must or (after is not state and one.is_durable)
+                    state = after
+                self._save(file, state, must=must, is_new=state is not before)
                 return state
         finally:
             self._turn.release()
+
+    def _save(self, file: Checkpoint[T], state: T, *, must: bool, is_new: bool) -> None:
+        if must:
+            file.save(state)
+            self._recent.remove()
+        elif is_new:
+            self._recent.write(state)
 
     def _lock(self) -> None:
         try:
@@ -177,6 +194,14 @@ class SharedCheckpoint(Generic[T]):
                     raise UnavailableError(text) from conflict
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+class _File(Checkpoint[T]):
+    """Locked by the turn that its user has anyway."""
+
+    def __init__(self, path: Path, layout: Format[T], turn: TurnLock, clock: Clock | None) -> None:
+        super().__init__(path, layout, clock=clock)
+        self._lock = turn
 
 
 class _Remembering(Generic[T]):
