@@ -108,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.processes.config_file import parse_label
     from dray.processes.config_place import parse_additions_place, parse_place
     from dray.runtime.tasks import run_until_signalled
+    from dray.sdk.installed import installed_drivers
 
     options = AgentOptions(
         config=_absolute(parse_place(arguments.config, "--config")),
@@ -124,7 +125,8 @@ def run(arguments: argparse.Namespace) -> int:
         node_labels_file=arguments.node_labels_file and arguments.node_labels_file.absolute(),
         metrics=parse_address(arguments.metrics_address),
     )
-    run_until_signalled(lambda: run_agent(options))
+    own = installed_drivers().kinds
+    run_until_signalled(lambda: run_agent(options, own=own))
     return 0
 
 

@@ -11,12 +11,13 @@ from dray.dra.asking import check_ref
 from dray.dra.books import Books
 from dray.dra.parcels import ClaimRef
 from dray.dra.state import Entry
-from dray.drivers.contract import TakesClaims
+from dray.drivers.contract import Asked, Releases, TakesClaims
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.logs import get_log
 
 _log = get_log("dra")
 
+RELEASE_SECONDS: Final = 45.0
 TRIES: Final = 10
 """How often the devices of a claim may change while their locks are waited for."""
 
@@ -83,5 +84,13 @@ class Unpreparer:
         if not isinstance(driver, TakesClaims):
             return
         for request in reversed(entry.requests):
-            if changes := driver.release_claim(request.asked(entry.claim.uid)):
+            asked = request.asked(entry.claim.uid)
+            if isinstance(driver, Releases):
+                await self._let_go(driver, asked)
+            if changes := driver.release_claim(asked):
                 await self._around.undo(changes)
+
+    async def _let_go(self, driver: Releases, asked: Asked) -> None:
+        await self._around.threads.run(
+            lambda: driver.release(asked), doing=f"release {asked.label}", seconds=RELEASE_SECONDS
+        )

@@ -31,6 +31,7 @@ __all__ = [
     "Health",
     "Prepared",
     "Problem",
+    "Releases",
     "TakesClaims",
 ]
 
@@ -250,4 +251,13 @@ class TakesClaims(Protocol):
 
         The devices are as they were when they were prepared: they may be gone by now.
         """
+        ...
+
+
+@runtime_checkable
+class Releases(Protocol):
+    """A driver that undoes a claim itself, by other means than host changes: one of somebody else (`dray.sdk`)."""
+
+    def release(self, asked: Asked) -> None:
+        """Called in a thread before `release_claim`, under the same terms. An error keeps the claim, and it is called again."""
         ...

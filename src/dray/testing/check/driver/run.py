@@ -13,6 +13,7 @@ from dray.errors import Error, ProtocolError
 from dray.runtime.clock import Clock, SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
 from dray.testing.check.driver import lifetime, prepare, registration
+from dray.testing.check.driver.pod_resources import pod_resources
 from dray.testing.check.driver.subject import Driver, DriverSubject, Private
 from dray.testing.check.plugin.run import environ
 from dray.testing.check.program import NODE_NAME, Program, Room, fill_in, private_room
@@ -67,7 +68,10 @@ async def check_command(
     """All rules, on a driver that is started here and ended when this returns. Without a kubeconfig it gets ours."""
     clock = clock or SystemClock()
     with private_room() as room:
-        async with _cluster(room, kubeconfig, clock) as (used, api, client):
+        async with (
+            pod_resources(room.kubelet),
+            _cluster(room, kubeconfig, clock) as (used, api, client),
+        ):
             program = Program(fill_in(command, room.words(used)), room, environ(room, used), clock)
             subject = DriverSubject(
                 clock=clock, pace=pace, cdi_dir=room.cdi, client=client, private=Private(room, program, api)
