@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.api.codec import view
+from dray.api.codec import decode, encode, view
 from dray.api.resource import ResourceClaim
 from dray.dra.asking import WantedDevice, check_ref, read_claim
 from dray.dra.parcels import ClaimRef
@@ -67,6 +68,14 @@ def bad(**more: Any) -> ResourceClaim:
 
 
 TRICKS = ["../../etc", "a/b", "", ".", "..", "A", "a b", "a\0", "a" * 64, "-a", "a\n", "\u202e", "a_b"]
+
+
+def test_numbers_of_the_wire_are_plain_ones_for_a_driver() -> None:
+    claim = claim_of(1, "gpu-0", config=[parameters({"seconds": 0.3, "list": [1.5, 2]})])
+    wanted = read(decode(encode(claim), ResourceClaim))
+    ((given,),) = (request.parameters for request in wanted.requests)
+    assert given == {"seconds": 0.3, "list": [1.5, 2]}
+    assert msgspec.convert(given["seconds"], float | None) == 0.3
 
 
 @pytest.mark.parametrize("trick", TRICKS)

@@ -48,6 +48,16 @@ async def test_what_the_driver_is_asked(node: Node) -> None:
     assert [device.id for device in stored.devices] == ["gpu-1", "gpu-0"]
     assert [device.id for device in made.entry.held_devices()] == ["gpu-0", "gpu-1"]
     assert plan(node, "gpu-0").asked()[0].label == "claim-1/r"
+    assert first.named == (True,)
+
+
+async def test_a_container_that_asked_for_an_extended_resource_finds_the_plugins_variables(
+    node: Node,
+) -> None:
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    node.devices["gpu-1"] = replace(node.devices["gpu-1"], resource="example.com/gpu")
+    made = plan(node, {"request": "container-0-request-0", "device": "gpu-1"}, annotations=annotations)
+    assert made.asked()[0].label == "example.com/gpu"
 
 
 async def test_what_is_refused(node: Node) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from dray.api.codec import encode_hook
 from dray.api.limits import (
+    EXTENDED_RESOURCE_CLAIM_ANNOTATION,
     MAX_ALLOCATION_CONFIGS,
     MAX_ALLOCATION_RESULTS,
     MAX_OPAQUE_PARAMETERS_LENGTH,
@@ -72,6 +73,8 @@ class Wanted:
     ref: ClaimRef
     requests: tuple[WantedRequest, ...]
     pod_claim: str = ""
+    is_extended: bool = False
+    """Whether it stands for an extended resource that a container asked for as of a device plugin."""
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -95,7 +98,8 @@ def read_claim(claim: ResourceClaim, driver: str, pool: str) -> Wanted:
     allocation = claim.status.allocation
     if allocation is None:
         _refuse(ref, "status.allocation", "it is not allocated")
-    return Wanted(ref, _requests(ref, allocation.devices, driver, pool), pod_claim)
+    is_extended = meta.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) == "true"
+    return Wanted(ref, _requests(ref, allocation.devices, driver, pool), pod_claim, is_extended)
 
 
 def check_ref(ref: ClaimRef) -> None:
@@ -191,12 +195,15 @@ def _parameters(ref: ClaimRef, values: Any, field: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         _refuse(ref, field, "it must be a JSON object")
     try:
-        length = len(msgspec.json.encode(values, enc_hook=encode_hook))
+        text = msgspec.json.encode(values, enc_hook=encode_hook)
+        # The client keeps numbers as they are written; a driver's own types take plain ones only.
+        plain: dict[str, Any] = msgspec.json.decode(text)
     except (ValueError, TypeError, OverflowError, RecursionError, NotImplementedError):
         _refuse(ref, field, "it is no JSON, or nested too deep")
-    if length > MAX_OPAQUE_PARAMETERS_LENGTH:
-        _refuse(ref, field, f"it has {length} bytes, more than the limit of {MAX_OPAQUE_PARAMETERS_LENGTH}")
-    return values
+    if len(text) > MAX_OPAQUE_PARAMETERS_LENGTH:
+        limit = MAX_OPAQUE_PARAMETERS_LENGTH
+        _refuse(ref, field, f"it has {len(text)} bytes, more than the limit of {limit}")
+    return plain
 
 
 def _refuse(ref: ClaimRef, field: str, text: str) -> NoReturn:

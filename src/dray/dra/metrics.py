@@ -41,6 +41,15 @@ class DraMetrics:
             f"{PREFIX}_registrations", "Registrations that the kubelet accepted.", ["driver"]
         )
 
+        self.slices = metrics.gauge(f"{PREFIX}_slices", "ResourceSlices as published last.", ["driver"])
+        self.offered = metrics.gauge(f"{PREFIX}_devices", "Devices in them.", ["driver"])
+        self.writes = metrics.counter(
+            f"{PREFIX}_slice_writes", "Writes of ResourceSlices that were answered.", ["driver", "verb"]
+        )
+        self.publish_errors = metrics.counter(
+            f"{PREFIX}_publish_errors", "Tries to publish that failed.", ["driver"]
+        )
+
     def of(self, driver: str) -> DriverMetrics:
         """Those of one driver; those that count calls begin at zero."""
         return DriverMetrics(self, driver)
@@ -107,6 +116,19 @@ class DriverMetrics:
     def registered(self) -> None:
         """The kubelet accepted a registration."""
         self._metrics.registrations.labels(self._driver).inc()
+
+    def published(self, slices: int, devices: int, generation: int) -> None:
+        """The API server has these; a `PublishObserver`'s."""
+        self._metrics.slices.labels(self._driver).set(slices)
+        self._metrics.offered.labels(self._driver).set(devices)
+
+    def wrote(self, verb: str) -> None:
+        """One slice."""
+        self._metrics.writes.labels(self._driver, verb).inc()
+
+    def not_published(self) -> None:
+        """One try."""
+        self._metrics.publish_errors.labels(self._driver).inc()
 
 
 class NoMetrics(DriverMetrics):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -18,6 +18,8 @@ from dray.dra.state import Entry, Holding, Phase, Request, decode_entry, encode_
 from dray.dra.stored_device import store
 from dray.drivers.contract import Asked, Device, Driver, Health, TakesClaims
 from dray.errors import HardwareError, InvalidError, NotFoundError
+
+_OF_CLAIMS: Final = ("check_parameters", "prepare_claim", "release_claim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,11 @@ def make_plan(wanted: Wanted, options: PrepareOptions, around: Surroundings, *, 
     return Plan(entry, devices)
 
 
+def takes_claims(driver: Driver) -> TypeGuard[TakesClaims]:
+    """What `isinstance` says, in a fiftieth of the time: it is asked for every request of every claim."""
+    return all(callable(getattr(driver, name, None)) for name in _OF_CLAIMS)
+
+
 def _check_storable(entry: Entry) -> None:
     """What a driver tells of its devices may be anything. It must come back from the checkpoint, or all claims are lost."""
     try:
@@ -87,7 +94,7 @@ def _check_health(request: WantedRequest, devices: Mapping[str, Device], wanted:
 def _check_parameters(request: WantedRequest, driver: Driver, wanted: Wanted) -> None:
     if not request.parameters:
         return
-    if not isinstance(driver, TakesClaims):
+    if not takes_claims(driver):
         text = f"claim {wanted.ref}, request {request.name}: devices of kind {driver.kind} take no parameters"
         raise InvalidError(text, field="status.allocation.devices.config")
     for parameters in request.parameters:
@@ -110,9 +117,17 @@ def _request(
         )
         for one in request.devices
     )
-    label = f"{wanted.pod_claim or wanted.ref.name}/{request.base_name}"
+    label = _label(request, devices, wanted)
     parameters: tuple[dict[str, Any], ...] = tuple(dict(one) for one in request.parameters)
     return Request(request.name, label, holdings, request.admin_access, parameters, named=request.named)
+
+
+def _label(request: WantedRequest, devices: Mapping[str, Device], wanted: Wanted) -> str:
+    """A container that asked for an extended resource finds the variables that a device plugin gives."""
+    resources = {devices[one.device].resource for one in request.devices}
+    if wanted.is_extended and len(resources) == 1 and "" not in resources:
+        return resources.pop()
+    return f"{wanted.pod_claim or wanted.ref.name}/{request.base_name}"
 
 
 def make_answer(entry: Entry, options: PrepareOptions, metadata: MetadataFiles) -> tuple[PreparedDevice, ...]:

@@ -32,6 +32,7 @@ from dray.processes.agent_metrics import AgentMetrics
 from dray.processes.agent_options import AgentOptions
 from dray.processes.dra_kind import DraGround, KindWish
 from dray.processes.dra_side import DraSide
+from dray.processes.health_events import tell_health
 from dray.processes.kinds import Kinds, by_device, by_resource, permanent
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock, SystemClock
@@ -83,6 +84,7 @@ def _tasks(agent: Agent, cluster: AgentCluster) -> Iterator[tuple[str, Coroutine
     else:
         machine.doors.holds.allocated(())
     if agent.classes is not None and agent.dra is not None:
+        yield "health", tell_health(machine.feed, cluster.events, machine.doors.claims_of)
         yield "classes", agent.classes.run()
         yield "DRA", agent.dra.run()
     yield "offers", agent.offer()

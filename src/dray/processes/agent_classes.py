@@ -51,8 +51,6 @@ class DeviceClasses:
                 await self._clock.sleep(backoff.next())
                 continue
             backoff.reset()
-            if done.made:
-                _log.info("device classes made", names=",".join(done.made))
             for name in done.without_resource:
                 _log.warning("the API server does not back extended resources by DRA", device_class=name)
 

@@ -20,9 +20,9 @@ from dray.dra.health import HealthStreams
 from dray.dra.layout import PoolContents
 from dray.dra.lifetime import DraDriver
 from dray.dra.metadata import KNOWN
-from dray.dra.metrics import DraMetrics, Method
+from dray.dra.metrics import DraMetrics
 from dray.dra.names import device_name
-from dray.dra.parcels import ClaimRef, NodeRef, PreparedDevice
+from dray.dra.parcels import ClaimRef, NodeRef
 from dray.dra.prepare import Preparer, open_preparer
 from dray.dra.publish import SlicePublisher
 from dray.dra.reconcile import PoolOwner
@@ -37,8 +37,10 @@ from dray.hardware.change import HostChange
 from dray.hardware.host_root import HostRoot
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory, InventoryFeed
+from dray.inventory.ledger import ClaimDevices, Door
 from dray.inventory.story import tell_problems
 from dray.processes.agent_events import AgentEvents, Reason
+from dray.processes.dra_reports import ClaimReports, PublishReports
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.logs import get_log
@@ -48,6 +50,7 @@ from dray.runtime.threads import Threads
 _log = get_log("agent")
 _AGAIN: Final = 5.0
 _LEFTOVER_SECONDS: Final = 30.0
+_RESTORE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +113,25 @@ class DraKind:
             preparer = await stack.enter_async_context(open_preparer(self._options(), self._around()))
             await self._take_leftovers(preparer)
             owner = PoolOwner(name, NodeRef(ground.node_name, ""))
-            publisher = SlicePublisher(ground.client, owner, clock=ground.clock, reached=ground.reached)
+            metrics = ground.metrics.of(name)
+            publisher = SlicePublisher(
+                ground.client,
+                owner,
+                clock=ground.clock,
+                observer=PublishReports(name, metrics, ground.events),
+                reached=ground.reached,
+            )
             publisher.want(self._contents(ground.shown.current))
             await stack.enter_async_context(publisher)
             status = ClaimStatus(ground.client, name, ground.clock)
             await stack.enter_async_context(status.writing())
-            metrics = ground.metrics.of(name)
             calls = ClaimCalls(
                 name,
                 preparer,
                 FetchedClaims(ground.client, name),
                 ground.clock,
                 metrics=metrics,
-                reports=_Reports(status, ground.events),
+                reports=ClaimReports(status, ground.events),
             )
             self.driver = DraDriver(
                 DriverSockets(name, ground.kubelet_dir, ground.instance),
@@ -137,6 +146,7 @@ class DraKind:
                 running(preparer.recovery.run(self._look_up), name=f"claims of {name}")
             )
             await stack.enter_async_context(running(self._rebuild(preparer), name=f"lost claims of {name}"))
+            await stack.enter_async_context(running(self._restore(preparer), name=f"holds of {name}"))
             await stack.enter_async_context(self.driver)
             try:
                 yield
@@ -247,39 +257,29 @@ class DraKind:
                 self._is_lost.set()
                 await self._ground.clock.sleep(_AGAIN)
 
+    async def _restore(self, preparer: Preparer) -> NoReturn:
+        """A claim may have been given back right before a kill, or by the process before us: then the ledger still has it."""
+        holds = self._ground.holds
+        while True:
+            await holds.wait_ours()
+            try:
+                noted = await preparer.noted()
+            except InvariantError:
+                raise
+            except Error as error:
+                _log.warning("holds of claims are not compared with what is prepared", error=str(error))
+            else:
+                # What was given back since the notes were read has no confirmed hold, and does not get one here.
+                held = {one.uid for one in holds.current.holds if one.door is Door.DRA and one.confirmed}
+                known = [(one.claim, one.held_devices()) for one in noted if one.claim.uid in held]
+                holds.restore_claims(
+                    self.wish.kind,
+                    [ClaimDevices(ref.namespace, ref.name, ref.uid, devices) for ref, devices in known],
+                )
+            await self._ground.clock.sleep(_RESTORE_SECONDS)
+
     def _is_ours(self, claim: ResourceClaim) -> bool:
         allocation = claim.status.allocation
         ours = (self.wish.name, self._ground.node_name)
         results = () if allocation is None else allocation.devices.results
         return any((one.driver, one.pool) == ours for one in results)
-
-
-class _Reports:
-    """Tells of claims in their status and by Events; what is prepared again after a restart is no news."""
-
-    def __init__(self, status: ClaimStatus, events: AgentEvents) -> None:
-        self._status = status
-        self._events = events
-        self._told: set[str] = set()
-
-    def prepared(self, claim: ResourceClaim, devices: tuple[PreparedDevice, ...]) -> None:
-        """Once for each claim in a run of the process."""
-        self._status.prepared(claim, devices)
-        meta = claim.metadata
-        if meta.uid not in self._told:
-            self._told.add(meta.uid)
-            pods = [(one.name, one.uid) for one in claim.status.reserved_for if one.resource == "pods"]
-            names = ", ".join(dict.fromkeys(one.device for one in devices))
-            ref = ClaimRef(meta.namespace, meta.name, meta.uid)
-            self._events.tell_claim(ref, Reason.DEVICE_PREPARED, f"prepared {names}", pods)
-
-    def unprepared(self, ref: ClaimRef) -> None:
-        """Told where it was prepared: a kubelet also gives back what never was."""
-        self._status.unprepared(ref)
-        if ref.uid in self._told:
-            self._told.discard(ref.uid)
-            self._events.tell_claim(ref, Reason.DEVICE_RELEASED, "given back")
-
-    def failed(self, method: Method, ref: ClaimRef, error: Error) -> None:
-        """The kubelet tells of it in the pod's events too, later and with less."""
-        self._events.tell_claim(ref, Reason.DEVICE_PREPARE_FAILED, f"cannot {method}: {error}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
@@ -33,6 +34,10 @@ class DraSide:
         self._running: dict[str, _Running] = {}
         self._changed = asyncio.Event()
         self._has_served: set[str] = set()
+        ground.metrics.follow(
+            lambda: {name: one.phase is Phase.REGISTERED for name, one in self.states().items()},
+            self.prepared,
+        )
 
     def want(self, wishes: Iterable[KindWish], others: Iterable[KindWish] = ()) -> None:
         """Replace the wish. A driver that runs is restarted only where it must be (`KindWish.terms`).
@@ -51,6 +56,13 @@ class DraSide:
     def states(self) -> Mapping[str, DriverState]:
         """How each wanted driver stands with the kubelet, by its name."""
         return {wish.name: self._state(kind) for kind, wish in sorted(self._wanted.items())}
+
+    def prepared(self) -> Mapping[str, int]:
+        """How many devices claims have through each wanted driver."""
+        held = Counter(
+            one.kind for one in self._ground.holds.current.holds if one.door is Door.DRA and one.confirmed
+        )
+        return {wish.name: held[kind] for kind, wish in sorted(self._wanted.items())}
 
     @property
     def is_initialized(self) -> bool:

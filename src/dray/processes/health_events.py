@@ -37,7 +37,7 @@ def changes(before: Iterable[Device], after: Iterable[Device]) -> Iterator[tuple
 
 
 def _message(device: Device) -> str:
-    name = " ".join(filter(None, (device.kind, device.label or device.id)))
+    name = f"{device.kind} {device.id}"  # its label may be that of its model
     if device.health is Health.HEALTHY:
         return f"{name} works again"
     return f"{name} does not work: {device.reason or 'no reason is known'}"

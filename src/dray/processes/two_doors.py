@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from dray.client.client import Client
 from dray.dra.names import driver_name
+from dray.dra.parcels import ClaimRef
 from dray.drivers.contract import Device, Driver
 from dray.inventory.door_feeds import DoorFeeds
 from dray.inventory.doors import Offered
@@ -82,6 +83,13 @@ class TwoDoors:
         asked = {(driver.kind, "") for driver in drivers}
         asked |= {(driver.kind, resource) for resource, driver in resources.items()}
         return frozenset(kind for kind, resource in asked if self.door_of(kind, resource).has(Door.DRA))
+
+    def claims_of(self, device: Device) -> Iterator[tuple[ClaimRef, tuple[tuple[str, str], ...]]]:
+        """The claims that have a device; their pods are not known here."""
+        for hold in self.holds.current.holds:
+            if hold.door is Door.DRA and hold.covers(device):
+                namespace, _, name = hold.owner.partition("/")
+                yield ClaimRef(namespace, name, hold.uid), ()
 
     async def begin(self) -> None:
         """Call once when the machine was looked at, before anybody is served. A kubelet that is away is asked again later."""

@@ -1,0 +1,68 @@
+"""Who hears what a DRA driver does: the claims' status, Events and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.api.resource import ResourceClaim
+from dray.dra.metrics import DriverMetrics, Method
+from dray.dra.parcels import ClaimRef, PreparedDevice
+from dray.dra.status import ClaimStatus
+from dray.errors import Error
+from dray.processes.agent_events import AgentEvents, Reason
+
+
+class ClaimReports:
+    """Tells of claims in their status and by Events; what is prepared again after a restart is no news."""
+
+    def __init__(self, status: ClaimStatus, events: AgentEvents) -> None:
+        self._status = status
+        self._events = events
+        self._told: set[str] = set()
+
+    def prepared(self, claim: ResourceClaim, devices: tuple[PreparedDevice, ...]) -> None:
+        """Once for each claim in a run of the process."""
+        self._status.prepared(claim, devices)
+        meta = claim.metadata
+        if meta.uid not in self._told:
+            self._told.add(meta.uid)
+            pods = [(one.name, one.uid) for one in claim.status.reserved_for if one.resource == "pods"]
+            names = ", ".join(dict.fromkeys(one.device for one in devices))
+            ref = ClaimRef(meta.namespace, meta.name, meta.uid)
+            self._events.tell_claim(ref, Reason.DEVICE_PREPARED, f"prepared {names}", pods)
+
+    def unprepared(self, ref: ClaimRef) -> None:
+        """Told where it was prepared: a kubelet also gives back what never was."""
+        self._status.unprepared(ref)
+        if ref.uid in self._told:
+            self._told.discard(ref.uid)
+            self._events.tell_claim(ref, Reason.DEVICE_RELEASED, "given back")
+
+    def failed(self, method: Method, ref: ClaimRef, error: Error) -> None:
+        """The kubelet tells of it in the pod's events too, later and with less."""
+        self._events.tell_claim(ref, Reason.DEVICE_PREPARE_FAILED, f"cannot {method}: {error}")
+
+
+class PublishReports:
+    """Tells of slices by metrics, and by an Event where they cannot be written (`dra.publish_observer`)."""
+
+    def __init__(self, driver: str, metrics: DriverMetrics, events: AgentEvents) -> None:
+        self._driver = driver
+        self._metrics = metrics
+        self._events = events
+
+    def published(self, slices: int, devices: int, generation: int) -> None:
+        """The server has what is wanted."""
+        self._metrics.published(slices, devices, generation)
+
+    def wrote(self, verb: str) -> None:
+        """One write was answered."""
+        self._metrics.wrote(verb)
+
+    def failed(self, error: Error) -> None:
+        """A try ended so."""
+        self._metrics.not_published()
+        self._events.publish_failed(self._driver, error)
+
+    def dropped(self, features: Sequence[str]) -> None:
+        """The log has it."""
