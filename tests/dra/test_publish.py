@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,7 @@ from dray.runtime.backoff import BackoffPolicy
 from tests.campaign import campaign
 from tests.dra.pools import DRIVER, NODE, counter_set, is_complete, pool, pool_device
 
+replace = msgspec.structs.replace
 OWNER = PoolOwner(DRIVER, NodeRef(NODE.name, ""))
 
 QUICK = PublishConfig(
@@ -180,6 +182,22 @@ async def test_after_the_kubelet_has_cleared_all_slices(client: Client) -> None:
         assert [one.spec.devices for one in after] == [one.spec.devices for one in before]
         assert after[0].spec.devices
         assert after[0].spec.devices[0].taints[0].time_added is not None
+
+
+async def test_a_stray_slice_does_not_date_a_taint(client: Client) -> None:
+    contents = pool(1, taint="gone")
+    async with publishing(client, contents):
+        pass
+    (made,) = await stored(client)
+    (device,) = made.spec.devices or ()
+    old = tuple(replace(taint, time_added=datetime(2025, 1, 1, tzinfo=UTC)) for taint in device.taints)
+    spec = replace(made.spec, devices=(replace(device, taints=old),))
+    await client.update(RESOURCE_SLICES, to_raw(replace(made, spec=spec)))
+    stray = ObjectMeta(name="zzz", owner_references=made.metadata.owner_references)
+    await client.create(RESOURCE_SLICES, ResourceSlice(metadata=stray, spec=made.spec))
+    async with publishing(client, contents) as (_, seen):
+        assert seen.verbs == ["delete"]
+    assert [one.spec.devices for one in await stored(client)] == [spec.devices]
 
 
 async def test_slices_are_taken_away_on_demand_only(client: Client) -> None:

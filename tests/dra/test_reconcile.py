@@ -22,6 +22,7 @@ from dray.dra.reconcile import (
     Update,
     dated,
     index_of,
+    kept_last,
     make_plan,
     same_devices,
     taint_keys,
@@ -292,6 +293,25 @@ def test_a_taint_keeps_its_time() -> None:
     own = SliceContents((tainted(MOMENT + timedelta(days=1)),))
     assert dated(own, times) == own
     assert times.keys() <= taint_keys([wanted])
+
+
+def test_a_slice_that_stays_is_right_about_times() -> None:
+    server = Server()
+    server.publish(pool(1))
+    (kept,) = server.all()
+    places = replace(kept.spec.pool, generation=0), replace(kept.spec.pool, name="other"), kept.spec.pool
+    for name, place in zip(("00000-z", "00000-y", "zzz"), places, strict=True):
+        spec = replace(kept.spec, pool=place)
+        server.store(ResourceSlice(metadata=ObjectMeta(name=name, uid=name), spec=spec))
+    foreign = replace(kept, spec=replace(kept.spec, driver="other"))
+    found = kept_last([*server.all(), foreign], 1, OWNER)
+    assert names(found[:-1]) == ["00000-y", "00000-z", "zzz"]
+    assert found[-1] == kept
+    earlier, later = (
+        ResourceSlice(spec=ResourceSliceSpec(devices=(tainted(MOMENT + timedelta(days=days)),)))
+        for days in (0, 1)
+    )
+    assert taint_times([later, earlier]) == taint_times([earlier])
 
 
 def random_contents(rng: random.Random) -> PoolContents:

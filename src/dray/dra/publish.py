@@ -25,7 +25,7 @@ from dray.dra.layout import COUNTERS_APART, Layout, PoolContents, lay_out, parse
 from dray.dra.parcels import NodeRef
 from dray.dra.publish_memory import ServerMemory, Told
 from dray.dra.publish_observer import NoObserver, PublishObserver
-from dray.dra.reconcile import Deletion, Plan, PoolOwner, make_plan
+from dray.dra.reconcile import Deletion, Plan, PoolOwner, kept_last, make_plan
 from dray.dra.slice_writer import SliceWriter
 from dray.errors import (
     ConflictError,
@@ -190,7 +190,8 @@ class SlicePublisher:
         layout = await self._layout(contents)
         existing = await self._known.read()
         await self._find_node()
-        wanted = self._memory.for_server(layout.slices, existing)
+        known = kept_last(existing, len(layout.slices), self._owner)
+        wanted = self._memory.for_server(layout.slices, known)
         plan = make_plan(existing, wanted, self._owner)
         self._reached("planned")
         if is_noticed and plan.steps and self._is_published.is_set():

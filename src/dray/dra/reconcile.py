@@ -88,8 +88,28 @@ class Plan:
 
 def make_plan(existing: Iterable[ResourceSlice], wanted: Sequence[SliceContents], owner: PoolOwner) -> Plan:
     """`wanted` are all slices of the pool, one at least. Slices of others among `existing` are left alone."""
-    ours = sorted((one for one in existing if owner.has(one)), key=lambda one: one.metadata.name)
-    return _plan(ours, [one for one in ours if one.spec.pool.name == owner.node.name], wanted, owner)
+    ours = _ours(existing, owner)
+    return _plan(ours, _pool(ours, owner), wanted, owner)
+
+
+def kept_last(existing: Iterable[ResourceSlice], count: int, owner: PoolOwner) -> list[ResourceSlice]:
+    """Our slices, first those that a plan for `count` deletes: where two say different things, the later one is right."""
+    ours = _ours(existing, owner)
+    pool = _pool(ours, owner)
+    kept = {one.metadata.name for one in _matched(pool, _generation(pool), count).values()}
+    return sorted(ours, key=lambda one: one.metadata.name in kept)
+
+
+def _ours(existing: Iterable[ResourceSlice], owner: PoolOwner) -> list[ResourceSlice]:
+    return sorted((one for one in existing if owner.has(one)), key=lambda one: one.metadata.name)
+
+
+def _pool(ours: Iterable[ResourceSlice], owner: PoolOwner) -> list[ResourceSlice]:
+    return [one for one in ours if one.spec.pool.name == owner.node.name]
+
+
+def _generation(pool: Iterable[ResourceSlice]) -> int:
+    return max((one.spec.pool.generation for one in pool), default=0)
 
 
 def _plan(
@@ -99,7 +119,7 @@ def _plan(
     owner: PoolOwner,
 ) -> Plan:
     """Whatever is not in `pool` goes."""
-    generation = max((one.spec.pool.generation for one in pool), default=0)
+    generation = _generation(pool)
     matched = _matched(pool, generation, len(wanted))
     specs = _specs(wanted, owner, generation)
     changed = [index for index, old in sorted(matched.items()) if not _is_same(old, specs[index], owner)]
@@ -129,7 +149,7 @@ def index_of(name: str, count: int) -> int | None:
 
 
 def taint_times(slices: Iterable[ResourceSlice]) -> dict[TaintKey, datetime]:
-    """Since when which device has which taint, as far as these say."""
+    """Since when which device has which taint, as far as these say; of two that differ, as the later one says."""
     return {
         _key(device, taint): taint.time_added
         for one in slices
