@@ -84,7 +84,7 @@ class DraSide:
                             self._start(group, wish)
                     await wait_first(self._changed.wait(), holds.wait_newer(generation))
         except BaseExceptionGroup as failures:
-            raise single(failures) from None
+            raise one_of(failures) from None
         finally:
             self._running.clear()
 
@@ -146,6 +146,15 @@ class DraSide:
                 _log.info("DRA driver stopped", kind=kind)
             else:
                 _log.error("DRA driver does not stop", kind=kind)
+
+
+def one_of(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """As `single`; and where several drivers found their names taken, the first: a user needs one line."""
+    found = single(failures)
+    _, others = failures.split(ConflictError)
+    while others is None and isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
 
 
 class _Running:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,8 @@ from dray.wire.registration import first_known
 NAMESPACE = "default"
 REQUEST = "devices"
 _AGAIN_SECONDS = 0.5
+
+_KEEPS_OFF = ("NoSchedule", "NoExecute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +159,7 @@ class DriverSubject(ProgramSubject[Private]):
     @asynccontextmanager
     async def claims(self, driver: Driver, most: int) -> AsyncIterator[list[Allocated]]:
         """Up to `most` new claims, each allocated a device of its own as a scheduler does; unprepared and deleted after."""
-        names = [
-            (one.spec.pool.name, device.name)
-            for one in await self.wait_slices(driver)
-            for device in one.spec.devices or ()
-        ]
+        names = free_devices(await self.wait_slices(driver))
         made: list[Allocated] = []
         try:
             for pool, device in names[:most]:
@@ -235,3 +233,17 @@ def each(look: Look) -> Callable[[DriverSubject], Awaitable[Outcome]]:
         return together([(one.name, as_outcome(await look(subject, one))) for one in subject.drivers()])
 
     return check
+
+
+def free_devices(slices: Iterable[ResourceSlice]) -> list[tuple[str, str]]:
+    """Pool and name of what can be given at the same time: nothing that a taint keeps pods from, one of each counter set."""
+    found: list[tuple[str, str]] = []
+    drawn: set[tuple[str, str]] = set()
+    for one in slices:
+        for device in one.spec.devices or ():
+            sets = {(one.spec.pool.name, each.counter_set) for each in device.consumes_counters}
+            if sets & drawn or any(taint.effect in _KEEPS_OFF for taint in device.taints):
+                continue
+            drawn |= sets
+            found.append((one.spec.pool.name, device.name))
+    return found
