@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from dray.api.resource.slice import DeviceAttribute
 from dray.dra.books import open_books, read_back
 from dray.dra.claim_files import ClaimFiles
 from dray.dra.parcels import ClaimRef
 from dray.dra.state import State
-from tests.dra.prepare_node import DRIVER, Node
+from dray.drivers.contract import Device
+from tests.dra.prepare_node import DRIVER, Node, attributes_of
 from tests.dra.test_state import FULL, REF
 
 
@@ -35,6 +39,23 @@ async def test_opening_makes_the_file(tmp_path: Path) -> None:
     assert node.state() == State()
     assert sorted(one.name for one in node.data_dir.iterdir()) == [
         "prepared-claims",
-        "prepared-claims.lock",
         "prepared-claims.turn",
     ]
+
+
+async def test_what_a_slice_shows_of_a_device_is_asked_once(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    asked: list[Device] = []
+    device = node.add("gpu-0")
+
+    def attributes(one: Device) -> Mapping[str, DeviceAttribute]:
+        asked.append(one)
+        return attributes_of(one)
+
+    around = replace(node.surroundings(), attributes=attributes)
+    async with open_books(node.options(), around) as books:
+        found = books.around.attributes
+        assert found(device) == found(device) == attributes_of(device)
+        changed = replace(device, attributes={"model": "T-2"})
+        assert found(changed) == attributes_of(changed) != found(device)
+    assert asked == [device, changed, device]

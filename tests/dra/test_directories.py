@@ -66,3 +66,17 @@ def test_names_of_files_on_their_way() -> None:
         ".hidden",
         "a.tmp",
     ]
+
+
+def test_our_own_directory_is_no_link(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "elsewhere")
+    with (
+        pytest.raises(DeniedError, match="it is a symbolic link; remove it"),
+        open_below(tmp_path / "data", "a"),
+    ):
+        pass
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    (tmp_path / "data").unlink()
+    with open_below(tmp_path / "data", "a"):
+        assert (tmp_path / "data/a").is_dir()

@@ -224,3 +224,15 @@ async def test_a_start_with_a_directory_that_is_a_link(node: Node, tmp_path: Pat
         assert await preparer.recovery.start() == Started()
     assert len(list((tmp_path / "outside").iterdir())) == 1
     assert STATE_FORMAT.decode(node.checkpoint.read_bytes()).entries == ()
+
+
+async def test_what_was_answered_is_known_after_a_restart(node: Node) -> None:
+    claim, other = claim_of(1, "gpu-0", "gpu-1"), ref_of(claim_of(2, "gpu-2"))
+    async with node.serving() as preparer:
+        answer = await preparer.prepare(claim)
+        assert preparer.answered(ref_of(claim)) == answer
+    async with node.serving() as preparer:
+        assert preparer.answered(ref_of(claim)) == answer and preparer.answered(other) is None
+        assert [one.claim for one in await preparer.noted()] == [ref_of(claim)]
+        await preparer.unprepare(ref_of(claim))
+        assert preparer.answered(ref_of(claim)) is None and await preparer.noted() == ()

@@ -18,10 +18,12 @@ BENCHMARKS = {
     "agent": "The node agent beside a device plugin in Go: memory, idle CPU, unplug and Allocate times, pod starts",
     "allocation": "The allocator with its index beside Kubernetes' own, in Go: pods placed a second, single nodes, memory",
     "scheduler": "The scheduler beside kube-scheduler on a real API server: pods bound a second, CPU, 500 and 5,000 nodes",
+    "driver": "The DRA driver beside the Go test-driver: NodePrepareResources, unplug to slice, start, memory, pods with claims",
     "kubelet": "The kubelet's devices and topology beside Kubernetes' own, in Go: admissions a second, p99, memory, merges",
     "apiserver": "The API server beside kube-apiserver with etcd: durable writes, 1,000 watchers, lists of 50,000 objects, memory",
 }
 """Name and meaning; the code is in `dray.bench.<name>` and its `figures()` yields one figure after the other."""
+_WITH_CLUSTER = ("agent", "driver")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         action="store_true",
-        help="agent: start pods on a real Kubernetes too (as root, with what `make e2e` installs; some minutes)",
+        help="agent, driver: start pods on a real Kubernetes too (as root, with what `make e2e` installs; some minutes)",
     )
 
 
@@ -63,7 +65,7 @@ def _figures(name: str, cluster: bool) -> Iterator[Figure | LeftOut]:
     from importlib import import_module
 
     figures = import_module(f"dray.bench.{name}").figures
-    options: dict[str, object] = {"cluster": cluster} if name == "agent" else {}
+    options: dict[str, object] = {"cluster": cluster} if name in _WITH_CLUSTER else {}
     if name != "api":
         options["say"] = lambda text: print(f"{name}: {text}", file=sys.stderr)
     found: Iterator[Figure | LeftOut] = figures(**options)

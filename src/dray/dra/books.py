@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from dray.api.resource.slice import DeviceAttribute
 from dray.cdi.edits import ContainerEdits
 from dray.dra.claim_files import ClaimFiles
+from dray.dra.directories import check_own
 from dray.dra.locks import LIMIT, DeviceLocks
 from dray.dra.metadata import MetadataFiles
 from dray.dra.parcels import ClaimDoor, ClaimRef
@@ -31,6 +32,8 @@ _log = get_log("dra")
 CHECKPOINT: Final = "prepared-claims"
 DISK_LIMIT: Final = 30.0
 """Seconds for the files of one claim."""
+
+Attributes = Callable[[Device], Mapping[str, DeviceAttribute]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +54,13 @@ class PrepareOptions:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What the rest of the process gives. The first three are asked anew for each claim: configs and inventories change."""
+    """What the rest of the process gives. The first two are asked anew for each claim: configs and inventories change."""
 
     driver: Callable[[], Driver]
     find: Callable[[str], Device | None]
     """A device of the current inventory by its name in the slice."""
-    attributes: Callable[[Device], Mapping[str, DeviceAttribute]]
-    """Those that the slice shows, for the metadata file."""
+    attributes: Attributes
+    """Those that the slice shows, for the metadata file; asked once for each look at a device."""
     carry_out: Callable[[Prepared], Awaitable[ContainerEdits]]
     undo: Callable[[Sequence[HostChange]], Awaitable[None]]
     """Make the changes of `TakesClaims.release_claim`, in this order; twice is fine."""
@@ -132,6 +135,8 @@ async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIter
 
     Errors: UnavailableError (another process keeps the lock), DeniedError (a link where a directory should be).
     """
+    check_own(options.data_dir)
+    around = replace(around, attributes=_remembering(around.attributes))
     files = ClaimFiles(options.driver, options.cdi_dir)
     metadata = MetadataFiles(
         options.driver, options.pool, options.data_dir, options.cdi_dir, options.metadata_versions
@@ -156,6 +161,21 @@ async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIter
             yield Books(options, around, checkpoint, locks, files, metadata)
         finally:
             locks.close()
+            files.close()
+            metadata.close()
+
+
+def _remembering(attributes: Attributes) -> Attributes:
+    """A device is the same value for as long as nobody found it changed."""
+    known: dict[str, tuple[Device, Mapping[str, DeviceAttribute]]] = {}
+
+    def of(device: Device) -> Mapping[str, DeviceAttribute]:
+        found = known.get(device.id)
+        if found is None or found[0] is not device:
+            found = known[device.id] = (device, attributes(device))
+        return found[1]
+
+    return of
 
 
 def read_back(known: State, files: ClaimFiles, boot_id: str) -> State:

@@ -23,6 +23,7 @@ from dray.cdi.validate import check_spec
 from dray.cdi.versions import at_minimum_version
 from dray.cdi.write import encode_spec, spec_name, spec_path
 from dray.dra.directories import meant, open_whole, put_entry, read_entry, remove_entry
+from dray.dra.kept_directory import KeptDirectory
 from dray.dra.names import cdi_device, cdi_kind
 from dray.dra.parcels import ClaimRef
 from dray.dra.state import Entry, Phase, Request, decode_entry, encode_entry
@@ -74,7 +75,12 @@ class ClaimFiles:
     def __init__(self, driver: str, cdi_dir: Path) -> None:
         self._driver = driver
         self._directory = cdi_dir
+        self._kept = KeptDirectory(cdi_dir, lambda: open_whole(cdi_dir))
         self._prefix = f"{spec_name(cdi_kind(driver))}_"
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        self._kept.close()
 
     def name(self, uid: str) -> str:
         """The file of a claim."""
@@ -88,7 +94,7 @@ class ClaimFiles:
         check_spec(spec)
         # JSON is YAML too, and takes a fifth of the time to write for a GPU with all its libraries.
         name, content = self.name(entry.claim.uid), encode_spec(spec, ".json")
-        with open_whole(self._directory) as directory:
+        with self._kept.opened() as directory:
             if not fresh and _content(directory, name) == content:
                 return False
             put_entry(directory, name, content, _MODE)
@@ -117,7 +123,7 @@ class ClaimFiles:
     def _read(self, uid: str) -> Entry | None:
         name = self.name(uid)
         try:
-            with open_whole(self._directory) as directory:
+            with self._kept.opened() as directory:
                 content = read_entry(directory, name, MAX_BYTES)
             return None if content is None else _entry(content, name, uid)
         except (Error, msgspec.MsgspecError, RecursionError) as error:
@@ -130,7 +136,7 @@ class ClaimFiles:
         if not os.path.lexists(self._directory):
             yield None
             return
-        with open_whole(self._directory) as directory:
+        with self._kept.opened() as directory:
             yield directory
 
 

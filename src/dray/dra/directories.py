@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from dray.errors import ConflictError, NotFoundError
+from dray.errors import ConflictError, DeniedError, NotFoundError
 from dray.runtime.files.durable import make_directory
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.files.safefile import told
@@ -33,6 +33,7 @@ def open_whole(path: Path) -> Iterator[SafePath]:
 @contextmanager
 def open_below(data_dir: Path, path: str, mode: int = 0o700) -> Iterator[SafePath]:
     """A directory of our own below the data directory, made where it is missing. DeniedError where a link is in the way."""
+    check_own(data_dir)
     _make(data_dir, 0o700)
     with Root(data_dir) as root:
         directory = root.open(".")
@@ -41,6 +42,16 @@ def open_below(data_dir: Path, path: str, mode: int = 0o700) -> Iterator[SafePat
                 directory = child(directory, name, mode)
         with directory:
             yield directory
+
+
+def check_own(data_dir: Path) -> None:
+    """DeniedError where the data directory itself is a link: it may lead anywhere. Its parents are the administrator's."""
+    if data_dir.is_symlink():
+        shown = str(data_dir)
+        raise DeniedError(
+            f"cannot use {shown!r}: it is a symbolic link; remove it, and a directory is made",
+            what=f"open {shown}",
+        )
 
 
 def child(directory: SafePath, name: str, mode: int) -> SafePath:

@@ -45,6 +45,7 @@ class DeviceLocks:
         self._clock = clock
         self._limit = limit
         self._files: dict[str, int] = {}
+        self._paths: dict[str, str] = {}
         self._taken: set[str] = set()
         self._freed = asyncio.Event()
 
@@ -126,15 +127,16 @@ class DeviceLocks:
             partial(_open_all, self._data_dir, parts), doing=doing, seconds=_DISK, late=_close
         )
         self._files.update(opened)
+        directory = self._data_dir / DIRECTORY
+        self._paths.update((part, str(directory / lock_name(part))) for part in opened)
 
     def _is_there(self, part: str) -> bool:
         """Whether it is still the file that others would lock."""
         try:
-            there = (self._data_dir / DIRECTORY / lock_name(part)).stat(follow_symlinks=False)
+            there = os.lstat(self._paths[part])
         except OSError:
             return False
-        ours = os.fstat(self._files[part])
-        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+        return os.path.samestat(there, os.fstat(self._files[part]))
 
 
 def lock_name(part: str) -> str:

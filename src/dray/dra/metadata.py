@@ -18,6 +18,8 @@ from dray.cdi.names import qualified
 from dray.cdi.spec import Edits, MountEdit, Spec, SpecDevice
 from dray.cdi.write import encode_spec
 from dray.dra.directories import meant, open_below, open_whole, put_entry, read_entry, remove_entry
+from dray.dra.fresh_files import put_fresh, remove_simple
+from dray.dra.kept_directory import KeptDirectory
 from dray.dra.parcels import ClaimRef
 from dray.dra.state import Entry, Request
 from dray.errors import DeniedError, InvalidError, NotFoundError
@@ -77,8 +79,17 @@ class MetadataFiles:
         self._driver, self._pool = driver, pool
         self._data_dir, self._cdi_dir = data_dir, cdi_dir
         self._versions = check_versions(versions)
+        self._kept = KeptDirectory(
+            data_dir / DIRECTORY, lambda: open_below(data_dir, DIRECTORY, _DIRECTORY_MODE)
+        )
+        self._kept_cdi = KeptDirectory(cdi_dir, lambda: open_whole(cdi_dir))
         self._kind = f"{driver}/metadata"
         self._prefix = f"{driver}_metadata_"
+
+    def close(self) -> None:
+        """Let go of the directories."""
+        self._kept.close()
+        self._kept_cdi.close()
 
     def request_id(self, uid: str, request: Request) -> str | None:
         """The CDI name of a request's file; None where there is none."""
@@ -88,28 +99,43 @@ class MetadataFiles:
         """Make the files so; False where they were so already. `fresh`: do not look, just write."""
         changed = False
         for request in entry.requests if self._versions else ():
-            with open_below(self._data_dir, self._below(entry.claim, request), _DIRECTORY_MODE) as directory:
-                changed |= _ensure(directory, _FILE, self._content(entry, request), fresh)
-            with open_whole(self._cdi_dir) as directory:
+            changed |= self._ensure_content(entry, request, fresh)
+            with self._kept_cdi.opened() as directory:
                 name = self._cdi_name(entry.claim.uid, request.base_name)
                 changed |= _ensure(directory, name, self._cdi_content(entry, request), fresh)
         return changed
+
+    def _ensure_content(self, entry: Entry, request: Request, fresh: bool) -> bool:
+        content, way = self._content(entry, request), (_claim_name(entry.claim), request.base_name)
+        if fresh:
+            with self._kept.opened() as whole:
+                if put_fresh(whole, way, _FILE, content, (_DIRECTORY_MODE, _FILE_MODE)):
+                    return True
+        with open_below(self._data_dir, "/".join((DIRECTORY, *way)), _DIRECTORY_MODE) as directory:
+            return _ensure(directory, _FILE, content, fresh)
 
     def remove(self, ref: ClaimRef, *, requests: Iterable[str] | None, keep_directory: bool) -> None:
         """Remove a claim's files; twice is fine. `requests` None: look for them.
 
         `keep_directory`: another claim has the same name by now, and the directory is its.
         """
+        names = None if requests is None else tuple(requests)
         try:
-            self._remove_cdi(ref.uid, requests)
+            self._remove_cdi(ref.uid, names)
         finally:
-            if not keep_directory:
+            if not keep_directory and not self._is_simply_removed(_claim_name(ref), names):
                 self.remove_directory(_claim_name(ref))
+
+    def _is_simply_removed(self, name: str, requests: tuple[str, ...] | None) -> bool:
+        if not requests or not self._versions:
+            return False
+        with self._kept.opened() as directory:
+            return remove_simple(directory, name, requests, _FILE)
 
     def _remove_cdi(self, uid: str, requests: Iterable[str] | None) -> None:
         if not os.path.lexists(self._cdi_dir):
             return
-        with open_whole(self._cdi_dir) as directory:
+        with self._kept_cdi.opened() as directory:
             for name in self._cdi_names(directory, uid, requests):
                 remove_entry(directory, name)
 

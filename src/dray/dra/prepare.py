@@ -1,7 +1,8 @@
 """Prepare a claim: note it, take its devices, change the host, write the files, note that it is done, answer.
 
 It is noted before anything is touched, so a process that dies in between is cleaned up after, and answered for only when
-all is durable, so the same claim gets the same answer for ever. The devices of a claim are locked meanwhile; claims of
+all is durable, so the same claim gets the same answer for ever. (The first note survives any kill. A power cut it need not
+survive: what was done to the host is gone then, and files of no claim are removed at the start.) The devices of a claim are locked meanwhile; claims of
 different devices go side by side.
 """
 
@@ -18,11 +19,11 @@ from dray.dra.asking import Wanted, read_claim
 from dray.dra.books import Books, PrepareOptions, Surroundings, open_books
 from dray.dra.deciding import Begun, Done, Relock, RollBack, begin
 from dray.dra.parcels import ClaimRef, PreparedDevice
-from dray.dra.planning import Plan, make_answer, make_plan
+from dray.dra.planning import Plan, make_answer, make_plan, takes_claims
 from dray.dra.recover import Recovery
 from dray.dra.state import Entry, Phase
 from dray.dra.unprepare import TRIES, Unpreparer
-from dray.drivers.contract import Asked, Device, Prepared, TakesClaims
+from dray.drivers.contract import Asked, Device, Prepared
 from dray.errors import Error, InvariantError, UnavailableError
 from dray.runtime.logs import get_log
 
@@ -43,6 +44,17 @@ class Preparer:
         """The devices of all claims that were prepared, or begun."""
         entries = self._books.checkpoint.latest.entries
         return tuple(device for entry in entries for device in entry.held_devices())
+
+    async def noted(self) -> tuple[Entry, ...]:
+        """What is prepared or begun, by this process or another."""
+        return (await self._books.checkpoint.read()).entries
+
+    def answered(self, ref: ClaimRef) -> tuple[PreparedDevice, ...] | None:
+        """What the kubelet was answered for a claim; nothing while it is under way, None where it is not known."""
+        entry = self._books.checkpoint.latest.entry(ref.uid)
+        if entry is None or entry.phase is not Phase.COMPLETED:
+            return None if entry is None else ()
+        return make_answer(entry, self._books.options, self._books.metadata)
 
     async def unprepare(self, ref: ClaimRef) -> None:
         """As `Unpreparer.unprepare`."""
@@ -86,7 +98,10 @@ class Preparer:
     ) -> Begun | Done | Relock:
         entry = planned.entry if isinstance(planned, Plan) else planned
         while True:
-            step = await self._books.checkpoint.change(lambda state: begin(state, wanted, entry, locked))
+            # It is for who comes after a kill: a power cut undoes changes of the host by itself.
+            step = await self._books.checkpoint.change(
+                lambda state: begin(state, wanted, entry, locked), durable=False
+            )
             if not isinstance(step, RollBack):
                 return step
             _log.info("claim was left in the middle, rolled back", claim=str(step.entry.claim))
@@ -134,7 +149,7 @@ class Preparer:
 
     def _ask_driver(self, asked: Asked) -> Prepared:
         driver = self._around.driver()
-        if isinstance(driver, TakesClaims):
+        if takes_claims(driver):
             return driver.prepare_claim(asked)
         return driver.prepare(asked.label, asked.devices)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from dray.api.names import dns_label, dns_subdomain
 from dray.api.resource import ResourceClaim
 from dray.dra.fetch import ClaimSource
+from dray.dra.meeting import Meeting
 from dray.dra.metrics import DriverMetrics, Method, NoMetrics
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.works import MOST, ClaimWorks, Devices, Outcome
@@ -44,6 +45,8 @@ ERROR_BYTES: Final = (100, 2000)
 """Of one claim's error: the less the more there are, for the whole answer has to fit into a message."""
 _ERRORS_BYTES: Final = MIB
 _LOGGED: Final = 20
+_FIRST: Final = 0.95
+"""A round that begins with so much of the time left is the first one."""
 LONGEST_PAUSE: Final = 10.0
 """Seconds, however long a server asks us to wait."""
 # It becomes part of file names.
@@ -82,11 +85,12 @@ class Reports(Protocol):
 class Retries:
     """Seconds. After `limit` a claim gets the last error, or is told to be under way; `conflicts` is for ConflictError.
 
-    A conflict passes where whoever has the device is just leaving, and mostly stays.
+    A conflict passes where whoever has the device is just leaving: of a pod that was deleted by force the kubelet gives
+    claims back 2 to 5 seconds later, and asks again for the next one only after 10 and more.
     """
 
     limit: float = CALL_TIMEOUT - 5.0
-    conflicts: float = 3.0
+    conflicts: float = 10.0
     backoff: BackoffPolicy = field(default_factory=lambda: BackoffPolicy(first=0.05, limit=3.0))
 
     def passes(self, error: Error, elapsed: float) -> bool:
@@ -121,6 +125,7 @@ class ClaimCalls:
         self._at_once = at_once
         self._works = ClaimWorks(at_once)
         self._calls = 0
+        self._news: list[Callable[[Reports], None]] = []
         self._idle = asyncio.Event()
 
     def hosting(self) -> AbstractAsyncContextManager[None]:
@@ -175,10 +180,11 @@ class ClaimCalls:
                 refs, answers = named(claims)
                 for ref, found in (await self._work(method, refs)).items():
                     answers[ref.uid] = found
-                    if isinstance(found, Error) and self._reports is not None:
-                        self._reports.failed(method, ref, found)
+                    if isinstance(found, Error):
+                        self._report_failure(method, ref, found)
         finally:
             self._calls -= 1
+            asyncio.get_running_loop().call_soon(self._tell_news)
             if not self._calls:
                 self._idle.set()
                 self._idle = asyncio.Event()
@@ -221,40 +227,59 @@ class ClaimCalls:
         """One try for each, a few at once."""
         found: dict[ClaimRef, Outcome] = {}
         waiting = iter(refs)
+        # Only at first: later rounds are short of time, and have other reasons to wait.
+        is_first = end - self._clock.monotonic() > self._retries.limit * _FIRST
+        meeting = Meeting(refs[: self._at_once] if is_first else ())
 
         async def work() -> None:
             for ref in waiting:
-                found[ref] = await self._try(method, ref, end - self._clock.monotonic())
+                found[ref] = await self._try(method, ref, meeting, end - self._clock.monotonic())
 
         async with asyncio.TaskGroup() as group:
             for _ in range(min(self._at_once, len(refs))):
                 group.create_task(work())
         return found
 
-    async def _try(self, method: Method, ref: ClaimRef, seconds: float) -> Outcome:
+    async def _try(self, method: Method, ref: ClaimRef, meeting: Meeting, seconds: float) -> Outcome:
         """Where the time is over before it ends, it goes on by itself."""
         try:
             async with asyncio.timeout(max(seconds, 0.0)):
-                found = await self._works.do(method, ref, lambda: self._carry_out(method, ref))
+                found = await self._works.do(method, ref, lambda: self._carry_out(method, ref, meeting))
         except TimeoutError:
             found = UnavailableError(
                 f"claim {ref}: {method} is not done after {self._retries.limit:g} s; it goes on, and the kubelet asks again"
             )
+        finally:
+            meeting.leave(ref)
         if isinstance(found, Error):
             self._metrics.failed(method, found)
         return found
 
-    async def _carry_out(self, method: Method, ref: ClaimRef) -> Devices:
+    async def _carry_out(self, method: Method, ref: ClaimRef, meeting: Meeting) -> Devices:
         if method == "unprepare":
             await self._preparer.unprepare(ref)
-            if self._reports is not None:
-                self._reports.unprepared(ref)
+            self._report(lambda reports: reports.unprepared(ref))
             return ()
         claim = await self._claims.get(ref)
+        await meeting.come(ref)
         devices = await self._preparer.prepare(claim)
-        if self._reports is not None:
-            self._reports.prepared(claim, devices)
+        self._report(lambda reports: reports.prepared(claim, devices))
         return devices
+
+    def _report(self, tell: Callable[[Reports], None]) -> None:
+        """After the answer: the kubelet waits for that, and nobody for a report."""
+        self._news.append(tell)
+        if not self._calls:
+            self._tell_news()
+
+    def _report_failure(self, method: Method, ref: ClaimRef, error: Error) -> None:
+        self._report(lambda reports: reports.failed(method, ref, error))
+
+    def _tell_news(self) -> None:
+        news, self._news = self._news, []
+        if self._reports is not None:
+            for tell in news:
+                tell(self._reports)
 
 
 def named(claims: Iterable[Claim]) -> tuple[list[ClaimRef], dict[str, Outcome]]:

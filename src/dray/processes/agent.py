@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from dray.client.client import Client
 from dray.deviceplugin.controller import PluginController
@@ -24,6 +24,7 @@ from dray.dra.metrics import DraMetrics
 from dray.drivers.contract import Driver
 from dray.drivers.naming import socket_name
 from dray.inventory.doors import Offered
+from dray.inventory.ledger import Door
 from dray.processes.agent_classes import DeviceClasses, classes_for
 from dray.processes.agent_cluster import AgentCluster, agent_cluster
 from dray.processes.agent_config import Served
@@ -43,6 +44,7 @@ from dray.runtime.tasks import running, wait_first
 __all__ = ["AgentOptions", "run_agent"]
 
 _log = get_log("agent")
+_RENAME_SECONDS: Final = 5.0
 
 
 async def run_agent(
@@ -87,6 +89,7 @@ def _tasks(agent: Agent, cluster: AgentCluster) -> Iterator[tuple[str, Coroutine
         yield "health", tell_health(machine.feed, cluster.events, machine.doors.claims_of)
         yield "classes", agent.classes.run()
         yield "DRA", agent.dra.run()
+        yield "names", agent.rename()
     yield "offers", agent.offer()
     yield "plugins", agent.plugins.run()
 
@@ -140,6 +143,16 @@ class Agent:
             self.plugins.want(offers)
             await wait_first(feed.wait_newer(inventory.generation), self.changed.wait())
 
+    async def rename(self) -> NoReturn:
+        """A driver that kept its name because claims had its devices gets that of the configuration when they are gone."""
+        doors = self.machine.doors
+        while True:
+            await doors.holds.wait_newer(doors.holds.current.generation)
+            while doors.is_renaming:
+                newer = doors.holds.wait_newer(doors.holds.current.generation)
+                await wait_first(newer, doors.clock.sleep(_RENAME_SECONDS))
+                self.want(self.served)
+
     def why_unready(self) -> str:
         """Empty once the kubelet has all that is wanted."""
         if self.plugins.is_initialized and (self.dra is None or self.dra.is_initialized):
@@ -161,6 +174,8 @@ class Agent:
             driver.kind: KindWish(driver.kind, doors.driver_of(driver.kind), driver, settings.metadata)
             for driver in reversed(drivers)
         }
+        for kind in sorted(doors.holds.current.kinds(Door.DRA) - wishes.keys()):
+            wishes[kind] = KindWish(kind, doors.driver_of(kind), self.kinds.left(kind), settings.metadata)
         self.dra.want(
             [wish for kind, wish in wishes.items() if kind in kinds],
             [wish for kind, wish in wishes.items() if kind not in kinds],

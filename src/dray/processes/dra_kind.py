@@ -37,10 +37,10 @@ from dray.hardware.change import HostChange
 from dray.hardware.host_root import HostRoot
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory, InventoryFeed
-from dray.inventory.ledger import ClaimDevices, Door
 from dray.inventory.story import tell_problems
 from dray.processes.agent_events import AgentEvents, Reason
 from dray.processes.dra_reports import ClaimReports, PublishReports
+from dray.processes.dra_restart import keep_holds, tell_again
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.logs import get_log
@@ -50,7 +50,6 @@ from dray.runtime.threads import Threads
 _log = get_log("agent")
 _AGAIN: Final = 5.0
 _LEFTOVER_SECONDS: Final = 30.0
-_RESTORE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,10 @@ class DraKind:
                 running(preparer.recovery.run(self._look_up), name=f"claims of {name}")
             )
             await stack.enter_async_context(running(self._rebuild(preparer), name=f"lost claims of {name}"))
-            await stack.enter_async_context(running(self._restore(preparer), name=f"holds of {name}"))
+            holding = keep_holds(ground.holds, self.wish.kind, preparer, ground.clock)
+            await stack.enter_async_context(running(holding, name=f"holds of {name}"))
+            telling = tell_again(ground.client, self._is_ours, name, preparer, status, ground.clock)
+            await stack.enter_async_context(running(telling, name=f"status of claims of {name}"))
             await stack.enter_async_context(self.driver)
             try:
                 yield
@@ -256,27 +258,6 @@ class DraKind:
                 _log.warning("claims of a lost checkpoint are not known yet", error=str(error))
                 self._is_lost.set()
                 await self._ground.clock.sleep(_AGAIN)
-
-    async def _restore(self, preparer: Preparer) -> NoReturn:
-        """A claim may have been given back right before a kill, or by the process before us: then the ledger still has it."""
-        holds = self._ground.holds
-        while True:
-            await holds.wait_ours()
-            try:
-                noted = await preparer.noted()
-            except InvariantError:
-                raise
-            except Error as error:
-                _log.warning("holds of claims are not compared with what is prepared", error=str(error))
-            else:
-                # What was given back since the notes were read has no confirmed hold, and does not get one here.
-                held = {one.uid for one in holds.current.holds if one.door is Door.DRA and one.confirmed}
-                known = [(one.claim, one.held_devices()) for one in noted if one.claim.uid in held]
-                holds.restore_claims(
-                    self.wish.kind,
-                    [ClaimDevices(ref.namespace, ref.name, ref.uid, devices) for ref, devices in known],
-                )
-            await self._ground.clock.sleep(_RESTORE_SECONDS)
 
     def _is_ours(self, claim: ResourceClaim) -> bool:
         allocation = claim.status.allocation

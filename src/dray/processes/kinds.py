@@ -14,6 +14,7 @@ from dray.drivers.mdev.config import MdevConfig, MdevSelector
 from dray.drivers.naming import KUBEVIRT_PREFIX
 from dray.drivers.nvidia import NvidiaDriver, nvidia_driver
 from dray.drivers.nvidia.config import NvidiaConfig
+from dray.drivers.nvidia.names import KIND as NVIDIA
 from dray.drivers.parcels import QEMU
 from dray.drivers.pci import PciDriver
 from dray.drivers.pci.config import PciConfig, PciSelector, PciUnit
@@ -24,6 +25,7 @@ from dray.drivers.socket.config import SocketConfig, SocketService
 from dray.drivers.usb import UsbDriver
 from dray.drivers.usb.config import UsbConfig, UsbResource, UsbSelector
 from dray.processes.agent_config import GenericRule, Served, SocketRule, UsbRule
+from dray.processes.left_driver import LeftDriver
 from dray.runtime.clock import Clock
 
 IOMMUFD = KUBEVIRT_PREFIX + "iommufd"
@@ -62,6 +64,12 @@ class Kinds:
         if served.sim.devices:
             drivers += sim_drivers(served.sim, self._clock, self._sim)
         return drivers
+
+    def left(self, kind: str) -> Driver:
+        """For a kind that is not served any more while claims have devices of it: those are given back."""
+        if kind == NVIDIA:  # the only one with something to undo on the host
+            return self._nvidia or nvidia_driver(NvidiaConfig(), self._clock)
+        return LeftDriver(kind)
 
 
 def by_resource(served: Served, drivers: Sequence[Driver]) -> Mapping[str, Driver]:

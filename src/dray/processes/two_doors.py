@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from dray.client.client import Client
+from dray.dra.in_use import names_in_use
 from dray.dra.names import driver_name
 from dray.dra.parcels import ClaimRef
+from dray.dra.register import PLUGINS
 from dray.drivers.contract import Device, Driver
 from dray.inventory.door_feeds import DoorFeeds
 from dray.inventory.doors import Offered
@@ -52,10 +54,16 @@ class TwoDoors:
     own: Mapping[str, OwnKind] = field(default_factory=dict)
     """What the program brings along, by kind."""
     has_dra: bool = True
+    plugins: Path | None = None
+    """Where drivers note what they have prepared."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Of kinds that claims have devices of: the driver that prepared them, whatever the configuration says by now."""
 
     def want(self, served: Served) -> None:
-        """Offer it like this from now on."""
+        """Offer it like this from now on. A driver gets another name when its claims are given back: call it again then."""
         self.served = served
+        claims = {hold.uid for hold in self.holds.current.holds if hold.door is Door.DRA}
+        self.names = names_in_use(self.plugins, claims) if self.plugins is not None else {}
         self.feeds.want(self.door_of, self.driver_of)
         self.looks.wake()
 
@@ -68,7 +76,15 @@ class TwoDoors:
     def driver_of(self, kind: str) -> str:
         """The name of the DRA driver of a kind."""
         own = self.own.get(kind)
-        return driver_name(kind, self.served.domain) if own is None else own.name
+        return self.names.get(kind, driver_name(kind, self.served.domain)) if own is None else own.name
+
+    @property
+    def is_renaming(self) -> bool:
+        """Whether a driver has not the name that the configuration says."""
+        domain = self.served.domain
+        return any(
+            name != driver_name(kind, domain) for kind, name in self.names.items() if kind not in self.own
+        )
 
     def plugin_resources(self, drivers: Mapping[str, Driver]) -> frozenset[str]:
         """Those of these resources that are offered as device plugins."""
@@ -141,4 +157,5 @@ def two_doors(
         )
         feeds = DoorFeeds(feed, holds, served.door_of, lambda kind: driver_name(kind, served.domain))
         kinds = {one.driver.kind: one for one in own}
-        yield TwoDoors(holds, feeds, looks, feed, clock, own=kinds, has_dra=has_dra)
+        plugins = places.kubelet_dir / PLUGINS
+        yield TwoDoors(holds, feeds, looks, feed, clock, own=kinds, has_dra=has_dra, plugins=plugins)

@@ -130,6 +130,31 @@ async def test_what_was_known_is_not_decoded_again(path: Path) -> None:
         assert len(decoded) == 1
 
 
+async def test_a_change_that_need_not_be_durable_is_there_for_the_other_process(path: Path) -> None:
+    async with shared(path) as one, shared(path) as other:
+        await one.change(put("a"))
+        assert await one.change(put("b"), durable=False) == 1
+        assert set(stored(path)) == {"a"}
+        assert await other.change(put("c"), durable=False) == 2
+        assert set((await one.read()).names) == {"a", "b", "c"}
+        assert await other.change(lambda state: (state, len(state.names))) == 3
+        assert set(stored(path)) == {"a"}
+        assert await one.change(put("d")) == 3
+        assert set(stored(path)) == {"a", "b", "c", "d"}
+        assert set((await other.read()).names) == {"a", "b", "c", "d"}
+        assert not path.with_name("state.recent").exists()
+
+
+async def test_what_is_not_durable_is_lost_with_a_damaged_copy_and_the_rest_stays(path: Path) -> None:
+    """As after a power cut."""
+    async with shared(path) as one:
+        await one.change(put("a"))
+        await one.change(put("b"), durable=False)
+    path.with_name("state.recent").write_bytes(b"")
+    async with shared(path) as next_one:
+        assert set(next_one.latest.names) == {"a"}
+
+
 @pytest.mark.parametrize("harm", ["garbage", "cut", "empty", "newer", "link", "directory"])
 async def test_an_unusable_file_is_set_aside(path: Path, harm: str) -> None:
     rescue = Rescue()

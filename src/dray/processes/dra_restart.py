@@ -1,0 +1,75 @@
+"""What a DRA driver puts right after a kill: who holds devices, and what claims tell of them.
+
+Both are written after the kubelet was answered, and the kubelet does not ask again: a process that was killed in between
+leaves them to its successor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from dray.api.kinds import RESOURCE_CLAIMS
+from dray.api.resource import ResourceClaim
+from dray.client.client import Client
+from dray.dra.parcels import ClaimRef
+from dray.dra.prepare import Preparer
+from dray.dra.status import ClaimStatus
+from dray.errors import Error, InvariantError
+from dray.inventory.holds import Holds
+from dray.inventory.ledger import ClaimDevices, Door
+from dray.runtime.clock import Clock
+from dray.runtime.logs import get_log
+
+_log = get_log("agent")
+_HOLDS_SECONDS: Final = 60.0
+_AGAIN: Final = 5.0
+
+
+async def keep_holds(holds: Holds, kind: str, preparer: Preparer, clock: Clock) -> NoReturn:
+    """Free what the ledger still has of claims that were given back; in a rolling update, by the process before us."""
+    while True:
+        await holds.wait_ours()
+        try:
+            noted = await preparer.noted()
+        except InvariantError:
+            raise
+        except Error as error:
+            _log.warning("holds of claims are not compared with what is prepared", error=str(error))
+        else:
+            # What was given back since the notes were read has no confirmed hold, and does not get one here.
+            held = {one.uid for one in holds.current.holds if one.door is Door.DRA and one.confirmed}
+            known = [(one.claim, one.held_devices()) for one in noted if one.claim.uid in held]
+            claims = [ClaimDevices(ref.namespace, ref.name, ref.uid, devices) for ref, devices in known]
+            holds.restore_claims(kind, claims)
+        await clock.sleep(_HOLDS_SECONDS)
+
+
+async def tell_again(
+    client: Client,
+    is_ours: Callable[[ResourceClaim], bool],
+    driver: str,
+    preparer: Preparer,
+    status: ClaimStatus,
+    clock: Clock,
+) -> None:
+    """Once after a start: `status.devices` of all claims that are allocated to us, as what is prepared says."""
+    while True:
+        try:
+            claims = (await client.list(RESOURCE_CLAIMS)).items
+            await preparer.noted()  # after the list: what another process had prepared by then is known now
+            break
+        except InvariantError:
+            raise
+        except Error as error:
+            _log.debug("status of claims is not compared yet", driver=driver, error=str(error))
+            await clock.sleep(_AGAIN)
+    for claim in filter(is_ours, claims):
+        meta = claim.metadata
+        ref = ClaimRef(meta.namespace, meta.name, meta.uid)
+        # Looked at and told without a pause between: whatever happens to the claim later is told later.
+        devices = preparer.answered(ref)
+        if devices:
+            status.prepared(claim, devices)
+        elif devices is None and any(one.driver == driver for one in claim.status.devices):
+            status.unprepared(ref)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import asyncio
+
+from dray.dra.meeting import Meeting
+from tests.dra.tiny import ref_of, until
+
+A, B, C = ref_of("a"), ref_of("b"), ref_of("c")
+
+
+async def test_all_go_on_when_the_last_has_come_or_left() -> None:
+    meeting = Meeting([A, B, C], patience=60.0)
+    here: list[str] = []
+
+    async def come(name: str) -> None:
+        await meeting.come(ref_of(name))
+        here.append(name)
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(come("a"))
+        group.create_task(come("b"))
+        await asyncio.sleep(0.01)
+        meeting.leave(B)
+        meeting.leave(B)
+        await asyncio.sleep(0.01)
+        assert here == []
+        meeting.leave(C)
+        await until(lambda: here == ["a", "b"])
+        await meeting.come(C)  # it is over
+
+
+async def test_nobody_waits_for_one_that_is_slow() -> None:
+    meeting = Meeting([A, B], patience=0.01)
+    async with asyncio.timeout(5):
+        await meeting.come(A)
+
+
+async def test_one_alone_does_not_wait() -> None:
+    meeting = Meeting([A], patience=60.0)
+    async with asyncio.timeout(5):
+        await meeting.come(A)
