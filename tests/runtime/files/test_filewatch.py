@@ -447,7 +447,7 @@ async def test_after_a_random_storm_the_snapshot_is_the_disk(tmp_path: Path, see
                 generations[path] = seen.generation if seen else generations.get(path, 0)
         assert ended.result() == 0
         await assert_settles(watch)
-        assert changes > 3
+        assert changes  # how many depends on how the two processes share the machine
 
 
 async def assert_settles(watch: FileWatch) -> None:
