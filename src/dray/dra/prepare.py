@@ -45,6 +45,11 @@ class Preparer:
         entries = self._books.checkpoint.latest.entries
         return tuple(device for entry in entries for device in entry.held_devices())
 
+    @property
+    def known(self) -> tuple[ClaimRef, ...]:
+        """The claims that are prepared or begun, by this process or, when they were last read, by another."""
+        return tuple(entry.claim for entry in self._books.checkpoint.latest.entries)
+
     async def noted(self) -> tuple[Entry, ...]:
         """What is prepared or begun, by this process or another."""
         return (await self._books.checkpoint.read()).entries

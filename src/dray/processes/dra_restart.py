@@ -17,7 +17,7 @@ from dray.dra.prepare import Preparer
 from dray.dra.status import ClaimStatus
 from dray.errors import Error, InvariantError
 from dray.inventory.holds import Holds
-from dray.inventory.ledger import ClaimDevices, Door
+from dray.inventory.ledger import Door
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 
@@ -31,17 +31,18 @@ async def keep_holds(holds: Holds, kind: str, preparer: Preparer, clock: Clock) 
     while True:
         await holds.wait_ours()
         try:
-            noted = await preparer.noted()
+            await preparer.noted()
         except InvariantError:
             raise
         except Error as error:
             _log.warning("holds of claims are not compared with what is prepared", error=str(error))
         else:
-            # What was given back since the notes were read has no confirmed hold, and does not get one here.
-            held = {one.uid for one in holds.current.holds if one.door is Door.DRA and one.confirmed}
-            known = [(one.claim, one.held_devices()) for one in noted if one.claim.uid in held]
-            claims = [ClaimDevices(ref.namespace, ref.name, ref.uid, devices) for ref, devices in known]
-            holds.restore_claims(kind, claims)
+            # Without a pause since: a claim is noted before it takes its devices, and is forgotten after it gave them back.
+            noted = {ref.uid for ref in preparer.known}
+            for one in holds.current.holds:
+                if one.door is Door.DRA and one.kind == kind and one.confirmed and one.uid not in noted:
+                    namespace, _, name = one.owner.partition("/")
+                    holds.give_back_claim(kind, ClaimRef(namespace, name, one.uid))
         await clock.sleep(_HOLDS_SECONDS)
 
 
