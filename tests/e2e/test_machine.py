@@ -191,6 +191,7 @@ def test_dray_devices_shows_what_can_be_handed_out(
         "type": "Single_port_serial",
         "typeId": "mtty-1",
         "uuid": UUID,
+        "mdevUUID": UUID,
     }
     handed_out = [*of("pci", shown), *of("usb", shown), mdev]
     assert {device["health"] for device in handed_out} == {"Healthy"}

@@ -65,9 +65,11 @@ def find_server(kubeconfig: Path | None) -> ClusterAccess | None:
 
 
 def parse_node_name(text: str) -> str:
-    """The name that is given, else the host's, as a kubelet takes it."""
+    """The name that is given, else the host's, as a kubelet takes it; empty where the host has none that a Node may have."""
     name = text or socket.gethostname().strip().lower()
     if faults := names.dns_subdomain(name):
+        if not text:
+            return ""
         raise InvalidError(f"--node-name: {name!r}: {faults[0]}", field="--node-name")
     return name
 
@@ -92,6 +94,11 @@ async def agent_cluster(side: ClusterSide, clock: Clock) -> AsyncIterator[AgentC
             AgentEvents(),
         )
         return
+    if not side.node_name:
+        host = socket.gethostname()
+        raise InvalidError(
+            f"--node-name: give it: no Node is called {host!r} as this host is", field="--node-name"
+        )
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(side.access, clock=clock))
         kept = LastKnown(side.state_dir / "node-labels", node_view.LAYOUT)
