@@ -154,6 +154,11 @@ def test_node_names() -> None:
         parse_node_name("Node_1")
 
 
+def test_a_host_without_a_name_is_fine_until_a_node_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "(none)")
+    assert parse_node_name("") == ""
+
+
 def test_the_rights_name_the_drivers_of_all_kinds() -> None:
     page = Path("docs/reference/agent.md").read_text()
     (listed,) = re.findall(r"resourceNames: \[(gpu\.nvidia\.com[^\]]*)\]", page)
