@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from dray.testing.check.rules import Pace, Report, Verdict
 from tests.sdk.example_lamps import build_lamps
 
 EXAMPLES = sorted(path.parent.name for path in Path("examples").glob("*/lamp.py"))
-PACE = Pace(within=10, first_list=2, stays=0.3, settle=0.1, away=0.3)
+PACE = Pace(within=10, first_list=2, stays=0.3, settle=0.1, away=1.0)
 
 
 def program(example: str) -> Path:
@@ -72,13 +71,11 @@ async def test_the_kubelets_contract_is_kept(tmp_path: Path) -> None:
     """`dray check plugin` and `dray check driver` on each, every rule."""
     roots = build_lamps(tmp_path)
     beside = [sys.executable, "-m", "tests.sdk.beside_pod_resources", "{kubelet-dir}"]
-    reports = await asyncio.gather(
-        *(
-            check([*beside, sys.executable, str(program(example)), "--host-root", str(roots[example])])
-            for example in EXAMPLES
-            for check in (_check_plugin, _check_driver)
-        )
-    )
+    reports = [  # one by one: a rule looks at how busy the program is
+        await check([*beside, sys.executable, str(program(example)), "--host-root", str(roots[example])])
+        for example in EXAMPLES
+        for check in (_check_plugin, _check_driver)
+    ]
     assert [broken(report) for report in reports] == [{}] * 4
 
 
