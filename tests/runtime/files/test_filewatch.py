@@ -434,20 +434,23 @@ async def test_after_a_random_storm_the_snapshot_is_the_disk(tmp_path: Path, see
     (tmp_path / "link").symlink_to("a")
     argv = [sys.executable, "-m", "tests.runtime.files.programs.file_storm", str(tmp_path)]
     async with FileWatch([tmp_path / name for name in TARGETS], directories=[tmp_path / LISTED]) as watch:
-        storm = await asyncio.create_subprocess_exec(*argv, str(campaign(3000, 10000)), str(seed), cwd=ROOT)
-        ended = asyncio.ensure_future(storm.wait())
         generations: dict[Path, int] = {}
-        changes = 0
-        while not ended.done():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(watch.wait_changed(), 0.1)
-                changes += 1
-            for path, seen in watch.snapshot.paths.items():
-                assert seen is None or seen.generation >= generations.get(path, 0)
-                generations[path] = seen.generation if seen else generations.get(path, 0)
-        assert ended.result() == 0
-        await assert_settles(watch)
-        assert changes  # how many depends on how the two processes share the machine
+        changes = storms = 0
+        while changes <= 3:  # a storm may be over in fewer looks; then there is another
+            assert storms < 20
+            words = (str(campaign(3000, 10000)), str(seed + 1000 * storms))
+            storm = await asyncio.create_subprocess_exec(*argv, *words, cwd=ROOT)
+            storms += 1
+            ended = asyncio.ensure_future(storm.wait())
+            while not ended.done():
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(watch.wait_changed(), 0.1)
+                    changes += 1
+                for path, seen in watch.snapshot.paths.items():
+                    assert seen is None or seen.generation >= generations.get(path, 0)
+                    generations[path] = seen.generation if seen else generations.get(path, 0)
+            assert ended.result() == 0
+            await assert_settles(watch)
 
 
 async def assert_settles(watch: FileWatch) -> None:
