@@ -19,9 +19,9 @@ from dray.api.resource.slice import (
 from dray.api.resource.slice import Device as PoolDevice
 from dray.api.taints import DeviceTaint
 from dray.api.validation import validate
-from dray.dra.layout import PoolContents
 from dray.dra.parcels import NodeRef
-from dray.dra.reconcile import PoolOwner
+from dray.dra.slices.layout import PoolContents
+from dray.dra.slices.reconcile import PoolOwner
 from dray.drivers.contract import Device, Health
 
 DRIVER = "pci.dray.internal"

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from dray.api.resource import ResourceClaim
+from dray.dra.claims.prepare import Preparer
+from dray.dra.claims.state import Phase
 from dray.dra.parcels import PreparedDevice
-from dray.dra.prepare import Preparer
-from dray.dra.state import Phase
 from dray.errors import ConflictError, Error, UnavailableError
 from tests.dra.prepare_node import FREE, Node, claim_of, parameters, ref_of
 from tests.processes.fault_points import ANY, FaultPoints, Target

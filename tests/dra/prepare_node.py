@@ -18,11 +18,11 @@ from dray.api.codec import view
 from dray.api.resource import ResourceClaim
 from dray.api.resource.slice import DeviceAttribute
 from dray.cdi.edits import ContainerEdits, DeviceNode, Mount
-from dray.dra.books import PrepareOptions, Surroundings
-from dray.dra.claim_files import ClaimFiles
+from dray.dra.claims.books import PrepareOptions, Surroundings
+from dray.dra.claims.claim_files import ClaimFiles
+from dray.dra.claims.prepare import Preparer, open_preparer
+from dray.dra.claims.state import STATE_FORMAT, State
 from dray.dra.parcels import ClaimRef
-from dray.dra.prepare import Preparer, open_preparer
-from dray.dra.state import STATE_FORMAT, State
 from dray.drivers.carry_out import HostWork
 from dray.drivers.contract import Asked, DescriptorPass, Device, Discovery, Health, Prepared
 from dray.errors import ConflictError, HardwareError, InvalidError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dray.api.codec import decode, encode, view
 from dray.api.resource import ResourceClaim
-from dray.dra.asking import WantedDevice, check_ref, read_claim
+from dray.dra.claims.asking import WantedDevice, check_ref, read_claim
 from dray.dra.parcels import ClaimRef
 from dray.errors import InvalidError
 from tests.campaign import campaign

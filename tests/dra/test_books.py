@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from dray.api.resource.slice import DeviceAttribute
-from dray.dra.books import open_books, read_back
-from dray.dra.claim_files import ClaimFiles
+from dray.dra.claims.books import open_books, read_back
+from dray.dra.claims.claim_files import ClaimFiles
+from dray.dra.claims.state import State
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import State
 from dray.drivers.contract import Device
 from tests.dra.prepare_node import DRIVER, Node, attributes_of
 from tests.dra.test_state import FULL, REF

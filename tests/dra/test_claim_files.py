@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dray.cdi.edits import ContainerEdits, DeviceNode, Mount
 from dray.cdi.registry import read_registry
 from dray.cdi.spec import spec_edits
-from dray.dra.claim_files import ANNOTATION, ClaimFiles, claim_spec, parcel
+from dray.dra.claims.claim_files import ANNOTATION, ClaimFiles, claim_spec, parcel
+from dray.dra.claims.state import Entry, Phase
 from dray.dra.names import cdi_kind
-from dray.dra.state import Entry, Phase
 from dray.errors import DeniedError, InvalidError
 from tests.dra.prepare_node import DRIVER
 from tests.dra.test_state import FULL, REF

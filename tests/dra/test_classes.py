@@ -18,7 +18,7 @@ from dray.apiserver.http.server import Address
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.dra.classes import NAMESPACE, NOTES, ensure_classes, kind_class, resource_class, resource_class_name
-from dray.dra.view import pool_devices
+from dray.dra.slices.view import pool_devices
 from dray.errors import DeniedError, InvalidError
 from dray.processes.apiserver import ApiServerOptions, api_server, issue_kubeconfig
 from dray.testing.check.api_server import Place

@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from dray.dra.asking import Wanted, WantedDevice, WantedRequest
-from dray.dra.deciding import Begun, Done, Relock, RollBack, begin
+from dray.dra.claims.asking import Wanted, WantedDevice, WantedRequest
+from dray.dra.claims.deciding import Begun, Done, Relock, RollBack, begin
+from dray.dra.claims.state import Entry, Holding, Phase, Request, State
+from dray.dra.claims.stored_device import store
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import Entry, Holding, Phase, Request, State
-from dray.dra.stored_device import store
 from dray.drivers.contract import Device, Health
 from dray.errors import ConflictError, NotFoundError
 from tests.dra.test_state import SHARES

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.directories import meant, open_below, open_whole, put_entry, read_entry, remove_entry, under_way
+from dray.dra.claims.directories import (
+    meant,
+    open_below,
+    open_whole,
+    put_entry,
+    read_entry,
+    remove_entry,
+    under_way,
+)
 from dray.errors import DeniedError, InvalidError
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from dray.api.resource.slice import Device, ResourceSliceSpec
 from dray.api.taints import DeviceTaint
-from dray.dra.dropped import dropped_features, offerable
-from dray.dra.layout import SliceContents
+from dray.dra.slices.dropped import dropped_features, offerable
+from dray.dra.slices.layout import SliceContents
 from tests.dra.pools import counter_set, pool_device
 
 WHOLE = Device(

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dray.dra.due import Due
+from dray.dra.slices.due import Due
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.directories import open_whole
-from dray.dra.fresh_files import put_fresh, remove_simple
+from dray.dra.claims.directories import open_whole
+from dray.dra.claims.fresh_files import put_fresh, remove_simple
 from dray.errors import InvalidError
 from dray.runtime.files.safepath import SafePath
 

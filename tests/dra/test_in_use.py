@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dray.dra.books import CHECKPOINT
+from dray.dra.claims.books import CHECKPOINT
 from dray.dra.in_use import names_in_use
 from tests.dra.prepare_node import Node, claim_of, uid_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.directories import open_whole
-from dray.dra.kept_directory import KeptDirectory
+from dray.dra.claims.directories import open_whole
+from dray.dra.claims.kept_directory import KeptDirectory
 from dray.errors import DeniedError
 from dray.runtime.files.safepath import SafePath
 

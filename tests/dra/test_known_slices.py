@@ -9,9 +9,9 @@ from dray.api.codec import to_raw
 from dray.api.kinds import RESOURCE_SLICES
 from dray.api.resource.slice import ResourceSlice
 from dray.client.client import Client
-from dray.dra.known_slices import KnownSlices
-from dray.dra.layout import lay_out
-from dray.dra.reconcile import Creation, make_plan
+from dray.dra.slices.known_slices import KnownSlices
+from dray.dra.slices.layout import lay_out
+from dray.dra.slices.reconcile import Creation, make_plan
 from dray.runtime.clock import SystemClock
 from tests.controllers.server import cluster, wait_until
 from tests.dra.pools import DRIVER, NODE, OWNER, pool

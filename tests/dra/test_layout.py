@@ -14,7 +14,7 @@ from dray.api.resource.slice import (
     ResourceSliceSpec,
 )
 from dray.api.resource.slice import Device as PoolDevice
-from dray.dra.layout import Layout, PoolContents, SliceContents, lay_out, parse_version
+from dray.dra.slices.layout import Layout, PoolContents, SliceContents, lay_out, parse_version
 from tests.campaign import campaign
 from tests.dra.pools import DRIVER, NODE, counter_set, faults_of, pool, pool_device
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.locks import DeviceLocks, lock_name
+from dray.dra.claims.locks import DeviceLocks, lock_name
 from dray.errors import DeniedError, UnavailableError
 from dray.runtime.clock import SystemClock
 from dray.runtime.threads import Threads

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dray.cdi.registry import read_registry
-from dray.dra.metadata import MetadataFiles, check_versions
+from dray.dra.claims.metadata import MetadataFiles, check_versions
 from dray.dra.parcels import ClaimRef
 from dray.errors import DeniedError, InvalidError
 from tests.dra.prepare_node import DRIVER, POOL

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from dray.cdi.edits import ContainerEdits
-from dray.dra.asking import read_claim
-from dray.dra.metadata import MetadataFiles
+from dray.dra.claims.asking import read_claim
+from dray.dra.claims.metadata import MetadataFiles
+from dray.dra.claims.planning import Plan, make_answer, make_plan
 from dray.dra.parcels import PreparedDevice
-from dray.dra.planning import Plan, make_answer, make_plan
 from dray.drivers.contract import Health
 from dray.errors import HardwareError, InvalidError, NotFoundError
 from tests.dra.prepare_node import DRIVER, POOL, Node, claim_of, parameters, uid_of

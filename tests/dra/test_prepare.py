@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from dray.cdi.registry import read_registry
+from dray.dra.claims.prepare import open_preparer
 from dray.dra.names import device_name
 from dray.dra.parcels import PreparedDevice
-from dray.dra.prepare import open_preparer
-from dray.dra.view import pool_devices
+from dray.dra.slices.view import pool_devices
 from dray.drivers.carry_out import HostWork
 from dray.drivers.contract import Health
 from dray.drivers.sim import sim_drivers

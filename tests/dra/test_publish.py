@@ -19,10 +19,10 @@ from dray.api.resource.slice import ResourceSlice
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.dra.layout import PoolContents
 from dray.dra.parcels import NodeRef
-from dray.dra.publish import PublishConfig, SlicePublisher
-from dray.dra.reconcile import PoolOwner
+from dray.dra.slices.layout import PoolContents
+from dray.dra.slices.publish import PublishConfig, SlicePublisher
+from dray.dra.slices.reconcile import PoolOwner
 from dray.errors import Error, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.backoff import BackoffPolicy

@@ -11,11 +11,11 @@ import msgspec
 from aiohttp import web
 
 from dray.api.kinds import NODES, RESOURCE_SLICES
-from dray.dra.known_slices import NO_API
-from dray.dra.layout import PoolContents
 from dray.dra.parcels import NodeRef
-from dray.dra.publish import PublishConfig, SlicePublisher
-from dray.dra.reconcile import PoolOwner
+from dray.dra.slices.known_slices import NO_API
+from dray.dra.slices.layout import PoolContents
+from dray.dra.slices.publish import PublishConfig, SlicePublisher
+from dray.dra.slices.reconcile import PoolOwner
 from dray.errors import DeniedError, InvalidError
 from dray.runtime.backoff import BackoffPolicy
 from dray.testing.check.api_server import Place

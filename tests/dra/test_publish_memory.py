@@ -6,8 +6,8 @@ import msgspec
 
 from dray.api.field_errors import FieldError, Reason
 from dray.api.resource.slice import ResourceSlice, ResourceSliceSpec
-from dray.dra.layout import SliceContents
-from dray.dra.publish_memory import ServerMemory, Told
+from dray.dra.slices.layout import SliceContents
+from dray.dra.slices.publish_memory import ServerMemory, Told
 from dray.errors import InvalidError, UnavailableError
 from tests.dra.pools import pool, pool_device
 

@@ -11,9 +11,9 @@ from dray.api.codec import view
 from dray.api.meta import ObjectMeta, OwnerReference
 from dray.api.resource.slice import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from dray.api.taints import DeviceTaint
-from dray.dra.layout import PoolContents, SliceContents, lay_out
 from dray.dra.parcels import NodeRef
-from dray.dra.reconcile import (
+from dray.dra.slices.layout import PoolContents, SliceContents, lay_out
+from dray.dra.slices.reconcile import (
     Creation,
     Deletion,
     Plan,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.books import open_books
+from dray.dra.claims.books import open_books
+from dray.dra.claims.prepare import Preparer, open_preparer
+from dray.dra.claims.recover import EVERY, ClaimState, Looked, Started
+from dray.dra.claims.state import STATE_FORMAT, Phase
 from dray.dra.parcels import ClaimRef
-from dray.dra.prepare import Preparer, open_preparer
-from dray.dra.recover import EVERY, ClaimState, Looked, Started
-from dray.dra.state import STATE_FORMAT, Phase
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.clock import FakeClock, settle
 from tests.dra.prepare_node import FREE, Node, claim_of, ref_of, uid_of

@@ -9,12 +9,12 @@ from dray.api.kinds import RESOURCE_SLICES
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.dra.known_slices import KnownSlices
-from dray.dra.layout import lay_out
 from dray.dra.parcels import NodeRef
-from dray.dra.publish_observer import NoObserver
-from dray.dra.reconcile import Creation, Deletion, PoolOwner, Update, make_plan
-from dray.dra.slice_writer import STEPS, SliceWriter
+from dray.dra.slices.known_slices import KnownSlices
+from dray.dra.slices.layout import lay_out
+from dray.dra.slices.publish_observer import NoObserver
+from dray.dra.slices.reconcile import Creation, Deletion, PoolOwner, Update, make_plan
+from dray.dra.slices.slice_writer import STEPS, SliceWriter
 from dray.errors import ConflictError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.clock import SystemClock

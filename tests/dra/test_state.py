@@ -8,10 +8,10 @@ import pytest
 from dray.api.quantity import Quantity
 from dray.api.resource.slice import Counter, DeviceAttribute, DeviceCapacity, DeviceCounterConsumption
 from dray.cdi.edits import ContainerEdits, DeviceNode, Mount
-from dray.dra.asking import WantedDevice
+from dray.dra.claims.asking import WantedDevice
+from dray.dra.claims.state import STATE_FORMAT, Entry, Holding, Phase, Request, State, encode_entry
+from dray.dra.claims.stored_device import store
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import STATE_FORMAT, Entry, Holding, Phase, Request, State, encode_entry
-from dray.dra.stored_device import store
 from dray.drivers.contract import Device, Health
 from dray.runtime.files.checkpoint_format import Format, Unreadable
 

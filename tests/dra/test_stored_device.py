@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dray.dra.stored_device import restore, store
+from dray.dra.claims.stored_device import restore, store
 from dray.drivers.contract import Device
 from tests.dra.test_state import DEVICE
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from dray.dra.claims.prepare import Preparer
+from dray.dra.claims.state import Phase
 from dray.dra.parcels import ClaimRef
-from dray.dra.prepare import Preparer
-from dray.dra.state import Phase
 from dray.errors import InvalidError, UnavailableError
 from tests.dra.prepare_node import GIVEN, Node, claim_of, ref_of, uid_of
 from tests.dra.test_recover import DiesError, dying_at, leave_in_the_middle

@@ -23,7 +23,7 @@ from dray.api.resource.slice import (
 )
 from dray.api.resource.slice import Device as PoolDevice
 from dray.api.taints import DeviceTaint
-from dray.dra.view import pci_address, pool_devices
+from dray.dra.slices.view import pci_address, pool_devices
 from dray.drivers.contract import Device, Health
 from tests.dra.pools import DRIVER, NODE, faults_of, found_device
 

@@ -11,7 +11,7 @@ from dray.api.field_errors import Path as FieldPath
 from dray.api.quantity import Quantity
 from dray.api.validation.devices import check_device
 from dray.dra.names import driver_name
-from dray.dra.view import pool_devices
+from dray.dra.slices.view import pool_devices
 from dray.drivers.contract import Device, Driver
 from dray.drivers.generic import GenericDriver
 from dray.drivers.generic.config import GenericConfig, GenericDevice

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dray.dra.books import CHECKPOINT
-from dray.dra.metadata import DIRECTORY
-from dray.dra.state import STATE_FORMAT, Phase
+from dray.dra.claims.books import CHECKPOINT
+from dray.dra.claims.metadata import DIRECTORY
+from dray.dra.claims.state import STATE_FORMAT, Phase
 from dray.inventory.holds_file import Content
 from dray.inventory.ledger import Door
 from dray.runtime.files.checkpoint_format import Format

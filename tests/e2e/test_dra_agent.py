@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.state import Phase
+from dray.dra.claims.state import Phase
 from dray.testing.kubernetes.cluster import Cluster
 from tests.e2e.dra_agent import (
     BIG,

@@ -6,7 +6,7 @@ import random
 import time
 from pathlib import Path
 
-from dray.dra.state import Phase
+from dray.dra.claims.state import Phase
 from dray.testing.kubernetes.cluster import Cluster
 from tests.campaign import campaign
 from tests.e2e.agent_part import Agent

@@ -20,11 +20,11 @@ import pytest
 from dray.api.codec import to_raw
 from dray.api.resource import ResourceClaim
 from dray.api.resource.slice import DeviceAttribute
-from dray.dra.books import PrepareOptions
-from dray.dra.metadata import KNOWN
+from dray.dra.claims.books import PrepareOptions
+from dray.dra.claims.metadata import KNOWN
+from dray.dra.claims.prepare import Preparer, open_preparer
 from dray.dra.names import driver_name
-from dray.dra.prepare import Preparer, open_preparer
-from dray.dra.view import pool_devices
+from dray.dra.slices.view import pool_devices
 from dray.drivers.contract import Device, Health
 from tests.campaign import campaign
 from tests.dra.prepare_node import POOL, Node, PlainDriver, claim_of, ref_of

@@ -26,10 +26,10 @@ from dray.api.resource.slice import ResourceSlice
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.dra.layout import SliceContents
 from dray.dra.parcels import NodeRef
-from dray.dra.publish import SlicePublisher
-from dray.dra.reconcile import PoolOwner
+from dray.dra.slices.layout import SliceContents
+from dray.dra.slices.publish import SlicePublisher
+from dray.dra.slices.reconcile import PoolOwner
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.campaign import campaign

@@ -12,8 +12,8 @@ import msgspec
 from dray.api.meta import ObjectMeta
 from dray.api.resource.slice import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from dray.api.taints import DeviceTaint
-from dray.dra.layout import PoolContents, SliceContents, lay_out
-from dray.dra.reconcile import PoolOwner, index_of
+from dray.dra.slices.layout import PoolContents, SliceContents, lay_out
+from dray.dra.slices.reconcile import PoolOwner, index_of
 from tests.dra.pools import DRIVER, counter_set, pool_device
 
 VERSION = (1, 36)

@@ -20,8 +20,8 @@ from dray.client.access import ClusterAccess
 from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.kubeconfig import find_access
+from dray.processes.agent_config.config_place import KUBEVIRTS
 from dray.processes.apiserver import ApiServerOptions, api_server
-from dray.processes.config_place import KUBEVIRTS
 from dray.runtime.tasks import wait_first
 
 Json = dict[str, Any]

@@ -20,10 +20,10 @@ import pytest
 
 from dray.api.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.cdi.spec import read_spec
-from dray.dra.books import CHECKPOINT
-from dray.dra.metadata import DIRECTORY
+from dray.dra.claims.books import CHECKPOINT
+from dray.dra.claims.metadata import DIRECTORY
+from dray.dra.claims.state import STATE_FORMAT
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import STATE_FORMAT
 from dray.errors import Error, NotFoundError
 from dray.inventory.holds_file import Content
 from dray.inventory.ledger import Door, Hold

@@ -22,7 +22,7 @@ from dray.processes.agent_cluster import (
 )
 from dray.processes.agent_config import Served
 from dray.processes.agent_config.additions import DEFAULT_DOMAIN
-from dray.processes.config_place import ConfigMapPlace, KubeVirtPlace, Place
+from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPlace, Place
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.processes.agent_server import NODE, AgentServer, agent_server, until

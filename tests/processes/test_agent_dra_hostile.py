@@ -20,7 +20,7 @@ import pytest_asyncio
 from dray.api.kinds import NODES, RESOURCE_CLAIMS
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.dra.metadata import DIRECTORY
+from dray.dra.claims.metadata import DIRECTORY
 from dray.dra.parcels import ClaimRef
 from dray.dra.serve import MOST_CLAIMS
 from dray.errors import Error

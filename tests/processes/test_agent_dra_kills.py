@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra import slice_writer
+from dray.dra.slices import slice_writer
 from dray.errors import Error
 from tests.campaign import LONG, campaign
 from tests.processes.dra_machine import FAST, GPU, dra_machine

@@ -13,10 +13,10 @@ from dray.api.kinds import CONFIG_MAPS
 from dray.client.client import Client
 from dray.errors import Error, InvalidError, NotFoundError, UnavailableError
 from dray.processes.agent_config import MdevTypes, Served
-from dray.processes.cluster_config import LAYOUT, ClusterConfig
-from dray.processes.config_place import ConfigMapPlace, KubeVirtPlace, Place, parse_place
-from dray.processes.config_source import Labels
-from dray.processes.last_known import LastKnown
+from dray.processes.agent_config.cluster_config import LAYOUT, ClusterConfig
+from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPlace, Place, parse_place
+from dray.processes.agent_config.config_source import Labels
+from dray.processes.agent_config.last_known import LastKnown
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.campaign import campaign

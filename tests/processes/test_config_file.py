@@ -8,7 +8,7 @@ import pytest
 
 from dray.errors import Error, InvalidError
 from dray.processes.agent_config import Served
-from dray.processes.config_file import ConfigFile, parse_labels
+from dray.processes.agent_config.config_file import ConfigFile, parse_labels
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 

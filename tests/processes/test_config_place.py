@@ -8,7 +8,7 @@ from dray.api.core import ConfigMap
 from dray.api.meta import ObjectMeta
 from dray.client.requests import Selection
 from dray.errors import InvalidError
-from dray.processes.config_place import (
+from dray.processes.agent_config.config_place import (
     ConfigMapPlace,
     KubeVirtObject,
     KubeVirtPlace,

@@ -8,7 +8,7 @@ import pytest
 
 from dray.errors import InvalidError
 from dray.processes.agent_config import MdevTypes
-from dray.processes.config_file import ConfigFile
+from dray.processes.agent_config.config_file import ConfigFile
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.processes.agent_server import until

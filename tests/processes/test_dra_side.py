@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dray.errors import ConflictError
-from dray.processes.dra_side import one_of
+from dray.processes.agent_doors.side import one_of
 
 
 def test_of_several_names_that_are_taken_one_is_told() -> None:

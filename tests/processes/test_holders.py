@@ -16,7 +16,13 @@ from dray.errors import ConflictError
 from dray.inventory.doors import Offered, ways
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory, InventoryFeed
-from dray.processes.holders import AllocatedClaims, ClaimPicture, KubeletLooks, LookPace, devices_of
+from dray.processes.agent_doors.holders import (
+    AllocatedClaims,
+    ClaimPicture,
+    KubeletLooks,
+    LookPace,
+    devices_of,
+)
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from tests.controllers.server import Cluster, cluster, wait_until

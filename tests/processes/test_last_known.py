@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dray.processes.last_known import LastKnown
+from dray.processes.agent_config.last_known import LastKnown
 from dray.runtime.files.checkpoint_format import Format
 
 

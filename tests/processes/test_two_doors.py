@@ -22,8 +22,8 @@ from dray.inventory.doors import Offered
 from dray.inventory.inventory import InventoryFeed
 from dray.inventory.ledger import Door
 from dray.processes.agent_config import Served
-from dray.processes.holders import LookPace
-from dray.processes.two_doors import DoorPlaces, TwoDoors, two_doors
+from dray.processes.agent_doors.holders import LookPace
+from dray.processes.agent_doors.two_doors import DoorPlaces, TwoDoors, two_doors
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from tests.controllers.server import wait_until

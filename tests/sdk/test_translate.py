@@ -6,7 +6,7 @@ import pytest
 
 from dray.cdi.edits import ContainerEdits, DeviceNode
 from dray.cdi.edits import Mount as CdiMount
-from dray.dra.stored_device import restore, store
+from dray.dra.claims.stored_device import restore, store
 from dray.drivers.contract import Health
 from dray.errors import InvalidError
 from dray.sdk import Device, Edits, Mount, Node

@@ -105,8 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dray.processes.agent import AgentOptions, run_agent
     from dray.processes.agent_cluster import find_server, parse_node_name
-    from dray.processes.config_file import parse_label
-    from dray.processes.config_place import parse_additions_place, parse_place
+    from dray.processes.agent_config.config_file import parse_label
+    from dray.processes.agent_config.config_place import parse_additions_place, parse_place
     from dray.runtime.tasks import run_until_signalled
     from dray.sdk.installed import installed_drivers
 

@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dray.cdi.registry import DIRECTORIES
     from dray.kubelet.topology.options import TopologyConfig
-    from dray.processes.config_file import parse_label
+    from dray.processes.agent_config.config_file import parse_label
     from dray.processes.kubelet import KubeletOptions, run_kubelet
     from dray.runtime.tasks import run_until_signalled
 

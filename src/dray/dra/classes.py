@@ -21,7 +21,7 @@ from dray.api.names import dns_subdomain, extended_resource_name, size
 from dray.api.resource.device_class import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
 from dray.client.client import Client
 from dray.dra.names import NVIDIA
-from dray.dra.view import RESOURCE
+from dray.dra.slices.view import RESOURCE
 from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError
 from dray.runtime.logs import get_log
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from dray.dra.books import CHECKPOINT
-from dray.dra.state import STATE_FORMAT, State
+from dray.dra.claims.books import CHECKPOINT
+from dray.dra.claims.state import STATE_FORMAT, State
 from dray.runtime.files.checkpoint_format import Unreadable
 from dray.runtime.files.recent import Recent
 

@@ -28,11 +28,11 @@ from dray.inventory.ledger import Door
 from dray.processes.agent_classes import DeviceClasses, classes_for
 from dray.processes.agent_cluster import AgentCluster, agent_cluster
 from dray.processes.agent_config import Served
+from dray.processes.agent_doors.kind import DraGround, KindWish
+from dray.processes.agent_doors.side import DraSide
 from dray.processes.agent_machine import Machine, open_machine
 from dray.processes.agent_metrics import AgentMetrics
 from dray.processes.agent_options import AgentOptions
-from dray.processes.dra_kind import DraGround, KindWish
-from dray.processes.dra_side import DraSide
 from dray.processes.health_events import tell_health
 from dray.processes.kinds import Kinds, by_device, by_resource, permanent
 from dray.processes.own_kinds import OwnKind

@@ -15,14 +15,15 @@ from dray.client.client import Client
 from dray.client.event_recorder import EventRecorder
 from dray.client.kubeconfig import find_access
 from dray.errors import InvalidError
-from dray.processes import cluster_config, node_view
+from dray.processes import node_view
+from dray.processes.agent_config import cluster_config
+from dray.processes.agent_config.cluster_config import ClusterConfig
+from dray.processes.agent_config.config_file import ConfigFile
+from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPlace, Place
+from dray.processes.agent_config.config_source import ConfigSource, Labels
+from dray.processes.agent_config.last_known import LastKnown
+from dray.processes.agent_config.no_config import NoConfig
 from dray.processes.agent_events import COMPONENT, AgentEvents
-from dray.processes.cluster_config import ClusterConfig
-from dray.processes.config_file import ConfigFile
-from dray.processes.config_place import ConfigMapPlace, KubeVirtPlace, Place
-from dray.processes.config_source import ConfigSource, Labels
-from dray.processes.last_known import LastKnown
-from dray.processes.no_config import NoConfig
 from dray.processes.node_view import NodeView
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log

@@ -23,10 +23,10 @@ from dray.inventory.inventory import InventoryFeed
 from dray.inventory.ledger import Door
 from dray.inventory.looking import Lookout
 from dray.inventory.remembered import RememberedDevices
+from dray.processes.agent_doors.two_doors import DoorPlaces, TwoDoors, two_doors
 from dray.processes.agent_options import AgentOptions
 from dray.processes.card_keeper import CardKeeper
 from dray.processes.own_kinds import OwnKind
-from dray.processes.two_doors import DoorPlaces, TwoDoors, two_doors
 from dray.runtime.clock import Clock
 from dray.runtime.threads import Threads
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dray.hardware.change.executor import AuditEntry, Outcome, log_changes
 from dray.inventory.inventory import InventoryFeed
 from dray.inventory.looking import Lookout
-from dray.processes.config_source import ConfigSource
+from dray.processes.agent_config.config_source import ConfigSource
 from dray.runtime.metrics import Metrics, Sample
 
 

@@ -8,7 +8,7 @@ from dray.drivers.contract import Discovery, Driver
 from dray.drivers.generic import GenericDriver
 from dray.hardware.host_root import open_host_root
 from dray.processes.agent_config import Served
-from dray.processes.config_file import ConfigFile
+from dray.processes.agent_config.config_file import ConfigFile
 from dray.processes.kinds import Kinds
 from dray.runtime.clock import SystemClock
 

@@ -25,7 +25,7 @@ from dray.drivers.socket.config import SocketConfig, SocketService
 from dray.drivers.usb import UsbDriver
 from dray.drivers.usb.config import UsbConfig, UsbResource, UsbSelector
 from dray.processes.agent_config import GenericRule, Served, SocketRule, UsbRule
-from dray.processes.left_driver import LeftDriver
+from dray.processes.agent_doors.left_driver import LeftDriver
 from dray.runtime.clock import Clock
 
 IOMMUFD = KUBEVIRT_PREFIX + "iommufd"

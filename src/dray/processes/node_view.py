@@ -16,7 +16,7 @@ from dray.client.client import Client
 from dray.client.reflector import Reflector, ReflectorConfig
 from dray.client.requests import Selection
 from dray.dra.parcels import NodeRef
-from dray.processes.last_known import LastKnown
+from dray.processes.agent_config.last_known import LastKnown
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.logs import get_log

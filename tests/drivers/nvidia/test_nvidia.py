@@ -13,7 +13,7 @@ from dray.api.codec.json_codec import to_raw
 from dray.api.meta import ObjectMeta
 from dray.api.resource.slice import ResourcePool, ResourceSlice, ResourceSliceSpec
 from dray.api.validation.slices import check_slice
-from dray.dra.view import pool_devices
+from dray.dra.slices.view import pool_devices
 from dray.drivers.contract import TakesClaims
 from dray.drivers.nvidia.config import NvidiaConfig, NvidiaReplicas, NvidiaTimeSlicing
 from dray.errors import InvalidError

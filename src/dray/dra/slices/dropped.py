@@ -11,8 +11,8 @@ from typing import Final
 
 from dray.api.resource.slice import Device, ResourceSliceSpec
 from dray.api.taints import Effect
-from dray.dra.layout import SliceContents
-from dray.dra.reconcile import same_devices
+from dray.dra.slices.layout import SliceContents
+from dray.dra.slices.reconcile import same_devices
 
 UNKNOWN: Final = "unknown"
 TAINTS: Final = "DRADeviceTaints"

@@ -12,8 +12,8 @@ from typing import Final, NoReturn
 from dray.api.kinds import RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim
 from dray.client.client import Client
+from dray.dra.claims.prepare import Preparer
 from dray.dra.parcels import ClaimRef
-from dray.dra.prepare import Preparer
 from dray.dra.status import ClaimStatus
 from dray.errors import Error, InvariantError
 from dray.inventory.holds import Holds

@@ -25,7 +25,7 @@ from dray.inventory.holds import Holds
 from dray.inventory.inventory import InventoryFeed
 from dray.inventory.ledger import Door
 from dray.processes.agent_config import Served
-from dray.processes.holders import AllocatedClaims, KubeletLooks, LookPace
+from dray.processes.agent_doors.holders import AllocatedClaims, KubeletLooks, LookPace
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import single

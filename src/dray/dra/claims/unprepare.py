@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.dra.asking import check_ref
-from dray.dra.books import Books
+from dray.dra.claims.asking import check_ref
+from dray.dra.claims.books import Books
+from dray.dra.claims.state import Entry
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import Entry
 from dray.drivers.contract import Asked, Releases, TakesClaims
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.logs import get_log

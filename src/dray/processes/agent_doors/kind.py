@@ -14,23 +14,23 @@ from dray.api.resource import ResourceClaim
 from dray.api.resource.slice import DeviceAttribute
 from dray.cdi.edits import ContainerEdits
 from dray.client.client import Client
-from dray.dra.books import PrepareOptions, Surroundings
+from dray.dra.claims.books import PrepareOptions, Surroundings
+from dray.dra.claims.metadata import KNOWN
+from dray.dra.claims.prepare import Preparer, open_preparer
+from dray.dra.claims.recover import ClaimState
 from dray.dra.fetch import FetchedClaims
 from dray.dra.health import HealthStreams
-from dray.dra.layout import PoolContents
 from dray.dra.lifetime import DraDriver
-from dray.dra.metadata import KNOWN
 from dray.dra.metrics import DraMetrics
 from dray.dra.names import device_name
 from dray.dra.parcels import ClaimRef, NodeRef
-from dray.dra.prepare import Preparer, open_preparer
-from dray.dra.publish import SlicePublisher
-from dray.dra.reconcile import PoolOwner
-from dray.dra.recover import ClaimState
 from dray.dra.register import DriverSockets
 from dray.dra.serve import ClaimCalls
+from dray.dra.slices.layout import PoolContents
+from dray.dra.slices.publish import SlicePublisher
+from dray.dra.slices.reconcile import PoolOwner
+from dray.dra.slices.view import pool_devices
 from dray.dra.status import ClaimStatus
-from dray.dra.view import pool_devices
 from dray.drivers.contract import Device, Driver, HasLeftovers, Prepared, Problem
 from dray.errors import Error, InvariantError, NotFoundError
 from dray.hardware.change import HostChange
@@ -38,9 +38,9 @@ from dray.hardware.host_root import HostRoot
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory, InventoryFeed
 from dray.inventory.story import tell_problems
+from dray.processes.agent_doors.reports import ClaimReports, PublishReports
+from dray.processes.agent_doors.restart import keep_holds, tell_again
 from dray.processes.agent_events import AgentEvents, Reason
-from dray.processes.dra_reports import ClaimReports, PublishReports
-from dray.processes.dra_restart import keep_holds, tell_again
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.logs import get_log

@@ -12,12 +12,12 @@ from typing import Final
 
 from dray.api.resource.slice import DeviceAttribute
 from dray.cdi.edits import ContainerEdits
-from dray.dra.claim_files import ClaimFiles
-from dray.dra.directories import check_own
-from dray.dra.locks import LIMIT, DeviceLocks
-from dray.dra.metadata import MetadataFiles
+from dray.dra.claims.claim_files import ClaimFiles
+from dray.dra.claims.directories import check_own
+from dray.dra.claims.locks import LIMIT, DeviceLocks
+from dray.dra.claims.metadata import MetadataFiles
+from dray.dra.claims.state import STATE_FORMAT, Entry, State
 from dray.dra.parcels import ClaimDoor, ClaimRef
-from dray.dra.state import STATE_FORMAT, Entry, State
 from dray.drivers.contract import Device, Driver, Prepared
 from dray.errors import Error, InvariantError
 from dray.hardware.change import HostChange

@@ -17,11 +17,11 @@ import msgspec
 from dray.cdi.names import qualified
 from dray.cdi.spec import Edits, MountEdit, Spec, SpecDevice
 from dray.cdi.write import encode_spec
-from dray.dra.directories import meant, open_below, open_whole, put_entry, read_entry, remove_entry
-from dray.dra.fresh_files import put_fresh, remove_simple
-from dray.dra.kept_directory import KeptDirectory
+from dray.dra.claims.directories import meant, open_below, open_whole, put_entry, read_entry, remove_entry
+from dray.dra.claims.fresh_files import put_fresh, remove_simple
+from dray.dra.claims.kept_directory import KeptDirectory
+from dray.dra.claims.state import Entry, Request
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import Entry, Request
 from dray.errors import DeniedError, InvalidError, NotFoundError
 from dray.runtime.files.safepath import Root, SafePath
 

@@ -18,7 +18,7 @@ from dray.client.decode import meta_of
 from dray.client.reflector import Reflector, ReflectorConfig
 from dray.errors import Error, InvalidError, InvariantError, NotFoundError, UnavailableError
 from dray.processes.agent_config import Served
-from dray.processes.config_place import (
+from dray.processes.agent_config.config_place import (
     KUBEVIRTS,
     ConfigMapPlace,
     KubeVirtObject,
@@ -28,8 +28,8 @@ from dray.processes.config_place import (
     selection,
     text_of,
 )
-from dray.processes.config_source import ConfigSource, Labels, OnRefusal, Text, read_text
-from dray.processes.last_known import LastKnown
+from dray.processes.agent_config.config_source import ConfigSource, Labels, OnRefusal, Text, read_text
+from dray.processes.agent_config.last_known import LastKnown
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.logs import get_log

@@ -18,15 +18,15 @@ from types import TracebackType
 from dray.api.kinds import NODES
 from dray.api.resource.slice import ResourceSlice
 from dray.client.client import Client
-from dray.dra.dropped import dropped_features
-from dray.dra.due import Due
-from dray.dra.known_slices import KnownSlices
-from dray.dra.layout import COUNTERS_APART, Layout, PoolContents, lay_out, parse_version
 from dray.dra.parcels import NodeRef
-from dray.dra.publish_memory import ServerMemory, Told
-from dray.dra.publish_observer import NoObserver, PublishObserver
-from dray.dra.reconcile import Deletion, Plan, PoolOwner, kept_last, make_plan
-from dray.dra.slice_writer import SliceWriter
+from dray.dra.slices.dropped import dropped_features
+from dray.dra.slices.due import Due
+from dray.dra.slices.known_slices import KnownSlices
+from dray.dra.slices.layout import COUNTERS_APART, Layout, PoolContents, lay_out, parse_version
+from dray.dra.slices.publish_memory import ServerMemory, Told
+from dray.dra.slices.publish_observer import NoObserver, PublishObserver
+from dray.dra.slices.reconcile import Deletion, Plan, PoolOwner, kept_last, make_plan
+from dray.dra.slices.slice_writer import SliceWriter
 from dray.errors import (
     ConflictError,
     DeniedError,

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from dray.dra.register import DriverState, Phase
 from dray.errors import ConflictError, Error, InvariantError
 from dray.inventory.ledger import Door
-from dray.processes.dra_kind import DraGround, DraKind, KindWish
+from dray.processes.agent_doors.kind import DraGround, DraKind, KindWish
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import STOP_TIMEOUT, single, wait_first

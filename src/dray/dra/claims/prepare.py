@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from dray.api.resource import ResourceClaim
 from dray.cdi.edits import ContainerEdits
-from dray.dra.asking import Wanted, read_claim
-from dray.dra.books import Books, PrepareOptions, Surroundings, open_books
-from dray.dra.deciding import Begun, Done, Relock, RollBack, begin
+from dray.dra.claims.asking import Wanted, read_claim
+from dray.dra.claims.books import Books, PrepareOptions, Surroundings, open_books
+from dray.dra.claims.deciding import Begun, Done, Relock, RollBack, begin
+from dray.dra.claims.planning import Plan, make_answer, make_plan, takes_claims
+from dray.dra.claims.recover import Recovery
+from dray.dra.claims.state import Entry, Phase
+from dray.dra.claims.unprepare import TRIES, Unpreparer
 from dray.dra.parcels import ClaimRef, PreparedDevice
-from dray.dra.planning import Plan, make_answer, make_plan, takes_claims
-from dray.dra.recover import Recovery
-from dray.dra.state import Entry, Phase
-from dray.dra.unprepare import TRIES, Unpreparer
 from dray.drivers.contract import Asked, Device, Prepared
 from dray.errors import Error, InvariantError, UnavailableError
 from dray.runtime.logs import get_log

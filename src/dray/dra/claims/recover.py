@@ -13,14 +13,14 @@ from functools import partial
 from typing import Final, NoReturn
 
 from dray.api.resource import ResourceClaim
-from dray.dra.asking import read_claim
-from dray.dra.books import Books
-from dray.dra.claim_files import orphans
-from dray.dra.deciding import find_overlap
+from dray.dra.claims.asking import read_claim
+from dray.dra.claims.books import Books
+from dray.dra.claims.claim_files import orphans
+from dray.dra.claims.deciding import find_overlap
+from dray.dra.claims.planning import make_plan
+from dray.dra.claims.state import Entry, Phase, State
+from dray.dra.claims.unprepare import Unpreparer
 from dray.dra.parcels import ClaimRef
-from dray.dra.planning import make_plan
-from dray.dra.state import Entry, Phase, State
-from dray.dra.unprepare import Unpreparer
 from dray.errors import Error, InvariantError
 from dray.runtime.logs import get_log
 

@@ -19,8 +19,8 @@ import msgspec
 from dray.api.meta import ObjectMeta, OwnerReference
 from dray.api.resource.slice import Device, ResourcePool, ResourceSlice, ResourceSliceSpec
 from dray.api.taints import DeviceTaint
-from dray.dra.layout import SliceContents
 from dray.dra.parcels import NodeRef
+from dray.dra.slices.layout import SliceContents
 
 _SHORTEST: Final = 5
 _HEX: Final = re.compile(r"[0-9a-f]+")

@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dray.processes.config_source import ConfigSource, Labels, NodeLabels, OnRefusal, Text, read_text
-from dray.processes.label_lines import parse_label, parse_labels
+from dray.processes.agent_config.config_source import (
+    ConfigSource,
+    Labels,
+    NodeLabels,
+    OnRefusal,
+    Text,
+    read_text,
+)
+from dray.processes.agent_config.label_lines import parse_label, parse_labels
 
 __all__ = ["ConfigFile", "parse_label", "parse_labels"]
 

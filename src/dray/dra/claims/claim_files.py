@@ -22,11 +22,11 @@ from dray.cdi.spec import Edits, Spec, SpecDevice, read_spec, spec_edits
 from dray.cdi.validate import check_spec
 from dray.cdi.versions import at_minimum_version
 from dray.cdi.write import encode_spec, spec_name, spec_path
-from dray.dra.directories import meant, open_whole, put_entry, read_entry, remove_entry
-from dray.dra.kept_directory import KeptDirectory
+from dray.dra.claims.directories import meant, open_whole, put_entry, read_entry, remove_entry
+from dray.dra.claims.kept_directory import KeptDirectory
+from dray.dra.claims.state import Entry, Phase, Request, decode_entry, encode_entry
 from dray.dra.names import cdi_device, cdi_kind
 from dray.dra.parcels import ClaimRef
-from dray.dra.state import Entry, Phase, Request, decode_entry, encode_entry
 from dray.errors import DeniedError, Error, InvalidError
 from dray.runtime.files.safepath import SafePath
 from dray.runtime.logs import get_log

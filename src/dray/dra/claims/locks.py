@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dray.dra.directories import open_below
+from dray.dra.claims.directories import open_below
 from dray.errors import UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.processes.agent_config import Served
-from dray.processes.config_source import ConfigSource, Labels, Text
+from dray.processes.agent_config.config_source import ConfigSource, Labels, Text
 
 
 class NoConfig(ConfigSource):

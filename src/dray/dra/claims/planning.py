@@ -8,14 +8,14 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
-from dray.dra.asking import Wanted, WantedRequest
-from dray.dra.books import PrepareOptions, Surroundings
-from dray.dra.claim_files import request_id
-from dray.dra.deciding import overlap_within
-from dray.dra.metadata import MetadataFiles
+from dray.dra.claims.asking import Wanted, WantedRequest
+from dray.dra.claims.books import PrepareOptions, Surroundings
+from dray.dra.claims.claim_files import request_id
+from dray.dra.claims.deciding import overlap_within
+from dray.dra.claims.metadata import MetadataFiles
+from dray.dra.claims.state import Entry, Holding, Phase, Request, decode_entry, encode_entry
+from dray.dra.claims.stored_device import store
 from dray.dra.parcels import PreparedDevice
-from dray.dra.state import Entry, Holding, Phase, Request, decode_entry, encode_entry
-from dray.dra.stored_device import store
 from dray.drivers.contract import Asked, Device, Driver, Health, TakesClaims
 from dray.errors import HardwareError, InvalidError, NotFoundError
 

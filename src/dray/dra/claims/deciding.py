@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dray.dra.asking import Wanted
-from dray.dra.state import Entry, Holding, Phase, State
+from dray.dra.claims.asking import Wanted
+from dray.dra.claims.state import Entry, Holding, Phase, State
 from dray.errors import ConflictError, Error
 
 

@@ -10,9 +10,9 @@ from dray.api.kinds import RESOURCE_SLICES
 from dray.api.resource.slice import ResourceSlice
 from dray.client.client import Client
 from dray.client.requests import DeleteOptions
-from dray.dra.known_slices import KnownSlices
-from dray.dra.publish_observer import PublishObserver
-from dray.dra.reconcile import Creation, Deletion, Step, Update
+from dray.dra.slices.known_slices import KnownSlices
+from dray.dra.slices.publish_observer import PublishObserver
+from dray.dra.slices.reconcile import Creation, Deletion, Step, Update
 from dray.errors import ConflictError, NotFoundError
 from dray.runtime.logs import get_log
 

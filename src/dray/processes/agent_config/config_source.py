@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from dray.api.core import ObjectReference
 from dray.errors import Error, InvalidError, InvariantError, UnavailableError
 from dray.processes.agent_config import AgentConfig, MdevTypes, Served, load_agent_config, served
-from dray.processes.label_lines import parse_labels
+from dray.processes.agent_config.label_lines import parse_labels
 from dray.runtime.clock import Clock
 from dray.runtime.files.filewatch import FileWatch
 from dray.runtime.files.oserrors import from_os_error

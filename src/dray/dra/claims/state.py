@@ -17,9 +17,9 @@ import msgspec
 from dray.api.codec import decode_hook, encode_hook
 from dray.api.resource.slice import DeviceAttribute
 from dray.cdi.edits import ContainerEdits
-from dray.dra.asking import Allocation, WantedDevice
+from dray.dra.claims.asking import Allocation, WantedDevice
+from dray.dra.claims.stored_device import StoredDevice, restore
 from dray.dra.parcels import ClaimRef
-from dray.dra.stored_device import StoredDevice, restore
 from dray.drivers.contract import Asked, Device
 from dray.runtime.files.checkpoint_format import Format, Unreadable
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dray.api.resource.slice import ResourceSlice
-from dray.dra.dropped import offerable
-from dray.dra.layout import SliceContents, Version
-from dray.dra.reconcile import TaintKey, dated, taint_keys, taint_times
+from dray.dra.slices.dropped import offerable
+from dray.dra.slices.layout import SliceContents, Version
+from dray.dra.slices.reconcile import TaintKey, dated, taint_keys, taint_times
 from dray.errors import Error, InvalidError
 
 
