@@ -174,6 +174,10 @@ class Node:
         return self.root / "run" / "cdi"
 
     @property
+    def metadata_dir(self) -> Path:
+        return self.cdi_dir / f"{DRIVER}_metadata"
+
+    @property
     def door(self) -> FileDoor:
         return FileDoor(self.root / "ledger")
 
@@ -226,14 +230,15 @@ class Node:
         return STATE_FORMAT.decode(self.checkpoint.read_bytes()) if self.checkpoint.exists() else State()
 
     def cdi_files(self) -> list[str]:
-        return sorted(path.name for path in self.cdi_dir.iterdir()) if self.cdi_dir.exists() else []
+        paths = self.cdi_dir.iterdir() if self.cdi_dir.exists() else ()
+        return sorted(path.name for path in paths if path != self.metadata_dir)
 
     def cdi_file(self, uid: str) -> Path:
         return self.cdi_dir / ClaimFiles(DRIVER, self.cdi_dir).name(uid)
 
-    def metadata_directories(self) -> list[str]:
-        directory = self.data_dir / "dra-device-metadata"
-        return sorted(path.name for path in directory.iterdir()) if directory.exists() else []
+    def metadata_files(self) -> list[str]:
+        paths = self.metadata_dir.iterdir() if self.metadata_dir.exists() else ()
+        return sorted(path.name for path in paths)
 
     def given(self) -> list[str]:
         """Devices that the host was changed for."""
@@ -248,7 +253,7 @@ class Node:
         found = {
             "entries": sorted(self.state().records),
             "cdi": self.cdi_files(),
-            "metadata": self.metadata_directories(),
+            "metadata": self.metadata_files(),
             "given": self.given(),
             "holders": self.holders(),
             "temporary": [str(path) for path in self.root.rglob("*.tmp")],

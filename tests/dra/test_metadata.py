@@ -19,7 +19,11 @@ SECOND = msgspec.structs.replace(FULL, claim=ClaimRef("default", "web", "second"
 
 
 def metadata(tmp_path: Path, *versions: str) -> MetadataFiles:
-    return MetadataFiles(DRIVER, POOL, tmp_path / "data", tmp_path / "cdi", versions)
+    return MetadataFiles(DRIVER, POOL, tmp_path / "cdi", versions)
+
+
+def path_of(tmp_path: Path, uid: str = REF.uid) -> Path:
+    return tmp_path / "cdi" / f"{DRIVER}_metadata" / f"{uid}_gpu.json"
 
 
 def stream(path: Path) -> list[Any]:
@@ -42,7 +46,7 @@ def test_a_container_is_told_its_devices(tmp_path: Path) -> None:
     files = metadata(tmp_path, "v1alpha1")
     assert files.ensure(FULL)
     assert not files.ensure(FULL)
-    path = tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json"
+    path = path_of(tmp_path)
     assert stream(path) == [
         {
             "kind": "DeviceMetadata",
@@ -80,7 +84,7 @@ def test_it_is_mounted_by_a_cdi_file_of_its_own(tmp_path: Path) -> None:
     assert found.path == tmp_path / "cdi" / f"{DRIVER}_metadata_{REF.uid}_gpu.json"
     assert found.spec.version == "0.5.0"
     (mount,) = found.device.container_edits.mounts
-    assert mount.host_path == str(tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json")
+    assert mount.host_path == str(path_of(tmp_path))
     directory = "/var/run/kubernetes.io/dra-device-attributes"
     assert mount.container_path == f"{directory}/resourceclaimtemplates/gpus/gpu/{DRIVER}-metadata.json"
     assert mount.options == ("ro", "bind")
@@ -92,7 +96,7 @@ def test_it_is_mounted_by_a_cdi_file_of_its_own(tmp_path: Path) -> None:
 
 def test_versions_newest_first(tmp_path: Path) -> None:
     metadata(tmp_path, "v1alpha1", "v1beta1").ensure(FULL)
-    path = tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json"
+    path = path_of(tmp_path)
     first, second = stream(path)
     assert [one.pop("apiVersion").rpartition("/")[2] for one in (first, second)] == ["v1beta1", "v1alpha1"]
     assert first == second
@@ -105,48 +109,60 @@ def test_without_versions_nothing_is_written_and_all_is_removed(tmp_path: Path) 
     assert not off.ensure(FULL)
     assert off.request_id(REF.uid, FULL.requests[0]) is None
     assert names(tmp_path) == []
-    off.remove(REF, requests=None, keep_directory=False)
-    assert (off.uids(), off.directories()) == ((), ())
+    off.remove(REF.uid, requests=None)
+    assert off.uids() == ()
     metadata(tmp_path, "v1alpha1").ensure(FULL)
-    assert (off.uids(), off.directories()) == ((REF.uid,), ("default_web",))
-    off.remove(REF, requests=None, keep_directory=False)
-    assert names(tmp_path / "cdi") == []
-    assert names(tmp_path / "data") == ["dra-device-metadata"]
+    assert off.uids() == (REF.uid,)
+    off.remove(REF.uid, requests=None)
+    assert names(tmp_path / "cdi") == [f"{DRIVER}_metadata"]
 
 
-def test_another_claim_of_the_name_keeps_the_directory(tmp_path: Path) -> None:
+def test_claims_of_one_name_have_files_of_their_own(tmp_path: Path) -> None:
     files = metadata(tmp_path, "v1alpha1")
     files.ensure(FULL)
     files.ensure(SECOND)
-    files.remove(REF, requests=["gpu", "look"], keep_directory=True)
+    assert files.uids() == tuple(sorted((REF.uid, "second")))
+    files.remove(REF.uid, requests=["gpu", "look"])
+    files.remove(REF.uid, requests=["gpu", "look"])
     assert files.uids() == ("second",)
-    path = tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json"
-    assert stream(path)[0]["metadata"]["uid"] == "second"
-    assert files.orphan_directories([SECOND.claim]) == ()
-    assert files.orphan_directories([]) == ("default_web",)
+    assert not path_of(tmp_path).exists()
+    assert stream(path_of(tmp_path, "second"))[0]["metadata"]["uid"] == "second"
+
+
+def test_what_a_killed_process_left_is_seen_and_removed(tmp_path: Path) -> None:
+    files = metadata(tmp_path, "v1alpha1")
+    files.ensure(FULL)
+    half = path_of(tmp_path, "half")
+    half.with_name(f".{half.name}.tmp").touch()
+    assert files.uids() == tuple(sorted((REF.uid, "half")))
+    files.remove("half", requests=None)
+    assert files.uids() == (REF.uid,)
 
 
 def test_links_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     (outside / "keep").mkdir(parents=True)
+    (tmp_path / "cdi").mkdir()
+    directory = path_of(tmp_path).parent
+    directory.symlink_to(outside)
     files = metadata(tmp_path, "v1alpha1")
-    (tmp_path / "data/dra-device-metadata").mkdir(parents=True)
-    link = tmp_path / "data/dra-device-metadata/default_web"
-    link.symlink_to(outside)
-    with pytest.raises(DeniedError, match="symbolic link"):
-        files.ensure(FULL)
-    files.remove(REF, requests=None, keep_directory=False)
-    assert not link.is_symlink()
+    for _ in range(2):
+        with pytest.raises(DeniedError, match="symbolic link"):
+            files.ensure(FULL)
     assert names(outside) == ["keep"]
+    directory.unlink()
+    directory.mkdir()
+    path_of(tmp_path).symlink_to(outside / "file")
     files.ensure(FULL)
-    inner = link / "gpu" / "inner"
-    inner.symlink_to(outside)
-    files.remove(REF, requests=None, keep_directory=False)
-    assert not link.exists()
+    assert not path_of(tmp_path).is_symlink()
+    path_of(tmp_path).unlink()
+    path_of(tmp_path).symlink_to(outside)
+    files.remove(REF.uid, requests=None)
+    assert not path_of(tmp_path).is_symlink()
     assert names(outside) == ["keep"]
 
 
 def test_it_says_nothing_of_shares(tmp_path: Path) -> None:
     """The kubelet's share is no attribute of the device."""
     metadata(tmp_path, "v1alpha1").ensure(FULL)
-    assert SHARES[0] not in (tmp_path / "data/dra-device-metadata/default_web/gpu/metadata.json").read_text()
+    assert SHARES[0] not in path_of(tmp_path).read_text()

@@ -88,7 +88,7 @@ async def test_the_first_device_of_a_request_carries_its_names(node: Node) -> No
         for request, given in zip(made.entry.requests, edits, strict=True)
     )
     entry = msgspec.structs.replace(made.entry, requests=requests)
-    off = MetadataFiles(DRIVER, POOL, node.data_dir, node.cdi_dir)
+    off = MetadataFiles(DRIVER, POOL, node.cdi_dir)
     assert make_answer(entry, node.options(), off) == (
         PreparedDevice(("r",), POOL, "gpu-0", (f"k8s.{DRIVER}/claim={uid_of(1)}-r",)),
         PreparedDevice(("r",), POOL, "gpu-1"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,7 @@ async def test_files_are_made_again(node: Node, harm: str) -> None:
     claim = claim_of(1, "gpu-0")
     async with node.serving() as preparer:
         await preparer.prepare(claim)
-        files = {path: path.read_bytes() for path in node.cdi_dir.iterdir()}
-        inside = next((node.data_dir / "dra-device-metadata").rglob("metadata.json"))
-        files[inside] = inside.read_bytes()
+        files = {path: path.read_bytes() for path in node.cdi_dir.rglob("*") if path.is_file()}
         assert len(files) == 3
         for path in files:
             path.unlink()
@@ -106,7 +105,7 @@ async def test_files_are_made_again(node: Node, harm: str) -> None:
                 (node.root / "elsewhere").write_text("mine")
                 path.symlink_to(node.root / "elsewhere")
         if harm == "no directory":
-            node.cdi_dir.rmdir()
+            shutil.rmtree(node.cdi_dir)
         await preparer.prepare(claim)
         assert {path: path.read_bytes() for path in files} == files
         if harm == "link":
@@ -290,17 +289,14 @@ async def test_a_linked_cdi_directory_is_refused(node: Node, tmp_path: Path) -> 
     assert node.leaks() == {}
 
 
-@pytest.mark.parametrize("name", ["locks", "dra-device-metadata", "dra-device-metadata/default_claim-1"])
-async def test_links_inside_the_data_directory_are_refused(node: Node, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("what", ["locks", "metadata"])
+async def test_links_inside_our_directories_are_refused(node: Node, tmp_path: Path, what: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (node.data_dir / name).parent.mkdir(parents=True)
-    (node.data_dir / name).symlink_to(outside)
-    if name.endswith("claim-1"):  # what belongs to no claim is removed at the start
-        node.metadata_directories()
+    place = {"locks": node.data_dir / "locks", "metadata": node.metadata_dir}[what]
+    place.parent.mkdir(parents=True)
+    place.symlink_to(outside)
     async with node.serving() as preparer:
-        if name.endswith("claim-1"):
-            (node.data_dir / name).symlink_to(outside)
         with pytest.raises(Exception, match="symbolic link"):
             await preparer.prepare(claim_of(1, "gpu-0"))
     assert list(outside.iterdir()) == []
@@ -329,7 +325,7 @@ async def test_simulated_devices_of_a_real_host(tmp_path: Path) -> None:
             ("/dev/null", "/dev/dray-sim/gpu-0"),
             ("/dev/null", "/dev/dray-sim/gpu-1"),
         ]
-        told = json.loads((node.data_dir / "dra-device-metadata/default_claim-1/r/metadata.json").read_text())
+        told = json.loads((node.metadata_dir / f"{uid_of(1)}_r.json").read_text())
         attributes = told["requests"][0]["devices"][0]["attributes"]
         assert attributes["model"] == {"string": "SimGPU-80"}
         assert "resource.kubernetes.io/pcieRoot" in attributes
@@ -380,14 +376,13 @@ async def test_a_lock_that_another_process_keeps(node: Node) -> None:
 
 
 async def test_the_metadata_of_an_earlier_claim_of_the_name(node: Node) -> None:
-    """The old claim is given back late: the directory is the new one's by then."""
+    """The old claim is given back late: what the new one's containers read stays."""
     old, new = claim_of(1, "gpu-0", name="web"), claim_of(2, "gpu-1", name="web")
     async with node.serving() as preparer:
         await preparer.prepare(old)
         await preparer.prepare(new)
         await preparer.unprepare(ref_of(old))
-        file = node.data_dir / "dra-device-metadata/default_web/r/metadata.json"
-        assert json.loads(file.read_text())["metadata"]["uid"] == uid_of(2)
+        assert node.metadata_files() == [f"{uid_of(2)}_r.json"]
         assert [name for name in node.cdi_files() if uid_of(1) in name] == []
         await preparer.unprepare(ref_of(new))
     assert node.leaks() == {}

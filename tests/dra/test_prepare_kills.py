@@ -52,7 +52,7 @@ def test_killed_at_every_step(directory: Path) -> None:
     assert set(outcome["points"]) >= STEPS | {
         "before os.rename prepared-claims",
         "before os.rename prepared-claims.recent",
-        "before os.mkdir default_claim-N",
+        "before os.rename N_a.json",
         "before os.rename kNs.test.dray.internal-claim_N.yaml",
     }
     assert outcome["kills"] >= (70 if LONG else 8)

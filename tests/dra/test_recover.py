@@ -101,10 +101,11 @@ async def test_files_of_no_claim_go(node: Node) -> None:
     (node.cdi_dir / f".{node.cdi_file(uid_of(7)).name}.tmp").touch()
     (node.cdi_dir / f"test.dray.internal_metadata_{uid_of(9)}_r.json").touch()
     (node.cdi_dir / "foreign.yaml").touch()
-    (node.data_dir / "dra-device-metadata/default_gone/r").mkdir(parents=True)
+    (node.metadata_dir / f"{uid_of(6)}_r.json").touch()
+    (node.metadata_dir / f".{uid_of(5)}_r.json.tmp").touch()
     async with node.serving():
         assert node.cdi_files() == sorted([*kept, "foreign.yaml"])
-        assert node.metadata_directories() == ["default_claim-1"]
+        assert node.metadata_files() == [f"{uid_of(1)}_r.json"]
 
 
 async def test_a_lost_ledger_is_fed_again(node: Node) -> None:

@@ -24,7 +24,7 @@ async def test_one_that_is_not_known_is_fine_and_what_is_left_of_it_goes(node: N
     claim = claim_of(1, "gpu-0")
     async with node.serving() as preparer:
         await preparer.prepare(claim)
-        content = {path: path.read_bytes() for path in node.cdi_dir.iterdir()}
+        content = {path: path.read_bytes() for path in node.cdi_dir.rglob("*") if path.is_file()}
         await preparer.unprepare(ref_of(claim))
         for path, data in content.items():
             path.write_bytes(data)
@@ -130,6 +130,6 @@ async def test_a_cdi_file_that_cannot_be_removed_holds_up_nobody(node: Node, tmp
         await preparer.unprepare(ref_of(claim))
     node.cdi_dir.unlink()
     (tmp_path / "away").rename(node.cdi_dir)
-    assert list(node.leaks()) == ["cdi"]
+    assert list(node.leaks()) == ["cdi", "metadata"]
     async with node.serving():
         assert node.leaks() == {}

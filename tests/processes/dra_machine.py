@@ -21,7 +21,6 @@ import pytest
 from dray.api.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.cdi.spec import read_spec
 from dray.dra.claims.books import CHECKPOINT
-from dray.dra.claims.metadata import DIRECTORY
 from dray.dra.claims.state import STATE_FORMAT
 from dray.dra.parcels import ClaimRef
 from dray.errors import Error, NotFoundError
@@ -263,7 +262,7 @@ class DraMachine:
     def cdi_names(self) -> set[str]:
         """All that a runtime could inject."""
         found = set()
-        for path in sorted((self.root / "cdi").glob("[!.]*")):
+        for path in sorted(one for one in (self.root / "cdi").glob("[!.]*") if not one.is_dir()):
             with contextlib.suppress(FileNotFoundError):  # it has just been given back
                 spec = read_spec(path.read_bytes(), path.name).spec
                 found |= {f"{spec.kind}={device.name}" for device in spec.devices}
@@ -284,14 +283,10 @@ class DraMachine:
     def leftovers(self, alive: Iterable[ClaimRef] = ()) -> list[str]:
         """What claims other than these have left on the machine."""
         refs = list(alive)
-        uids, names = {ref.uid for ref in refs}, {f"{ref.namespace}_{ref.name}" for ref in refs}
-        cdi = [path.name for path in (self.root / "cdi").glob("*")]
-        cdi += [path.name for path in (self.root / "cdi").glob(".*")]
+        uids = {ref.uid for ref in refs}
+        cdi = [path.name for path in (self.root / "cdi").rglob("*") if not path.is_dir()]
         found = [f"file {name}" for name in cdi if not any(uid in name for uid in uids)]
         found += [f"entry {uid}" for uid in self.entries() - uids]
-        found += [
-            f"metadata {one.name}" for one in (self.data_dir / DIRECTORY).glob("*") if one.name not in names
-        ]
         found += [f"hold {one.device} {one.owner}" for one in self.held(Door.DRA) if one.uid not in uids]
         return sorted(found)
 

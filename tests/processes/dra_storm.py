@@ -26,7 +26,8 @@ EFFECTS = (
     "before os.remove kNs.sim.dray.internal-claim_N.yaml",
     "before os.rename sim.dray.internal_metadata_N_req.json",
     "before os.remove sim.dray.internal_metadata_N_req.json",
-    "before os.remove metadata.json",
+    "before os.rename N_req.json",
+    "before os.remove N_req.json",
 )
 STEPS = (*PUBLISH, *PREPARE, *UNPREPARE)
 POINTS = (*STEPS, *EFFECTS)
@@ -165,8 +166,9 @@ class Storm:
         self.machine.reboot()
 
     def _wiped(self) -> None:
-        for path in (self.machine.root / "cdi").glob("*"):
-            path.unlink()
+        for path in (self.machine.root / "cdi").rglob("*"):
+            if not path.is_dir():
+                path.unlink()
 
     def _truncated(self) -> None:
         path = self.machine.checkpoint

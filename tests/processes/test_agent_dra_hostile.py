@@ -20,7 +20,6 @@ import pytest_asyncio
 from dray.api.kinds import NODES, RESOURCE_CLAIMS
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from dray.dra.claims.metadata import DIRECTORY
 from dray.dra.parcels import ClaimRef
 from dray.dra.serve import MOST_CLAIMS
 from dray.errors import Error
@@ -274,6 +273,8 @@ async def test_slow_readers_of_health(node: Hostile) -> None:
                 break
 
 
+METADATA = f"{SIM}_metadata"
+"""In the CDI directory; the others are in the data directory."""
 PLANTED: dict[str, Callable[[Hostile, Path], None]] = {
     "link to a file": lambda node, path: path.symlink_to(node.outside / "file"),
     "link to a directory": lambda node, path: path.symlink_to(node.outside / "directory"),
@@ -285,16 +286,17 @@ PLANTED: dict[str, Callable[[Hostile, Path], None]] = {
 
 
 async def test_what_is_planted_in_the_way_of_a_claims_files(node: Hostile) -> None:
-    cdi, metadata = node.machine.root / "cdi", node.machine.data_dir / DIRECTORY
+    cdi = node.machine.root / "cdi"
     await node.works()  # the directories are there
     for number, (what, plant) in enumerate(PLANTED.items()):
         uid = f"planted-{number}"
         main = f"k8s.{SIM}-claim_{uid}.yaml"
         other = f"{SIM}_metadata_{uid}_{REQUEST}.json"
-        places = [
-            *(cdi / f"{dot}{name}{end}" for name in (main, other) for dot, end in (("", ""), (".", ".tmp")))
-        ]
-        for place in (*places, metadata / f"default_{uid}"):
+        below = f"{uid}_{REQUEST}.json"
+        ways = [(cdi, main), (cdi, other), (cdi / METADATA, below)]
+        for place in (
+            path / f"{dot}{name}{end}" for path, name in ways for dot, end in (("", ""), (".", ".tmp"))
+        ):
             plant(node, place)
             ref = await node.claim(uid, "gpu-0", uid=uid)
             answer = (await node.machine.prepare(ref))[uid]
@@ -319,9 +321,9 @@ async def test_a_cdi_directory_that_is_a_link(node: Hostile) -> None:
     assert await node.machine.unprepare(ref) == {ref.uid: ""}
 
 
-async def test_what_is_planted_in_the_data_directory(tmp_path: Path) -> None:
+async def test_what_is_planted_in_our_directories(tmp_path: Path) -> None:
     """Nothing is written through a link. Claims are refused, or served all the same; once it is removed they are served."""
-    ours = ("prepared-claims", "prepared-claims.turn", "prepared-claims.recent", "locks", DIRECTORY)
+    ours = ("prepared-claims", "prepared-claims.turn", "prepared-claims.recent", "locks", METADATA)
     names = ("", *ours, ".prepared-claims.tmp", ".prepared-claims.recent.tmp", "dra.sock")
     cases = [(name, what) for name in names for what in PLANTED]
     async with hostile_node(tmp_path) as node:
@@ -336,7 +338,10 @@ async def _planted(node: Hostile, name: str, what: str) -> None:
     machine = node.machine
     remove(machine.data_dir)
     (machine.data_dir if name else machine.data_dir.parent).mkdir(parents=True, exist_ok=True)
-    PLANTED[what](node, machine.data_dir / name)
+    place = machine.root / "cdi" / name if name == METADATA else machine.data_dir / name
+    place.parent.mkdir(exist_ok=True)
+    remove(place)
+    PLANTED[what](node, place)
     (machine.root / LOG).unlink(missing_ok=True)
     await machine.start(FAST)
     ref = await node.claim("a", "gpu-0")
@@ -354,7 +359,7 @@ async def _planted(node: Hostile, name: str, what: str) -> None:
 
     await machine.wait(is_answered, f"an answer or a reason, where {name or 'the directory'} is a {what}")
     if not await is_prepared():
-        remove(machine.data_dir / name)
+        remove(place)
         await machine.wait(is_prepared, f"the claim to be prepared after {name} was a {what}")
     assert await machine.unprepare(ref) == {ref.uid: ""}
     await machine.kill()

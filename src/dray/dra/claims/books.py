@@ -106,7 +106,7 @@ class Books:
             entry = state.entry(ref.uid)
             requests = None if entry is None else [one.base_name for one in entry.requests]
             try:
-                self._remove(ref, requests, state.has_name(ref))
+                self._remove(ref.uid, requests)
             except InvariantError:
                 raise
             except Error as error:
@@ -122,11 +122,11 @@ class Books:
         if self.metadata.ensure(entry, fresh=fresh) or changed:
             _log.debug("files of a claim written", claim=str(entry.claim))
 
-    def _remove(self, ref: ClaimRef, requests: list[str] | None, keep: bool) -> None:
+    def _remove(self, uid: str, requests: list[str] | None) -> None:
         try:
-            self.files.remove(ref.uid)
+            self.files.remove(uid)
         finally:
-            self.metadata.remove(ref, requests=requests, keep_directory=keep)
+            self.metadata.remove(uid, requests=requests)
 
 
 @asynccontextmanager
@@ -138,9 +138,7 @@ async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIter
     check_own(options.data_dir)
     around = replace(around, attributes=_remembering(around.attributes))
     files = ClaimFiles(options.driver, options.cdi_dir)
-    metadata = MetadataFiles(
-        options.driver, options.pool, options.data_dir, options.cdi_dir, options.metadata_versions
-    )
+    metadata = MetadataFiles(options.driver, options.pool, options.cdi_dir, options.metadata_versions)
     locks = DeviceLocks(options.data_dir, around.threads, around.clock, options.lock_limit)
     loop = asyncio.get_running_loop()
 

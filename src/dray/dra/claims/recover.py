@@ -140,11 +140,8 @@ class Recovery:
         try:
             for uid in orphans((*files.uids(), *metadata.uids()), known):
                 files.remove(uid)
-                metadata.remove(ClaimRef("", "", uid), requests=None, keep_directory=True)
+                metadata.remove(uid, requests=None)
                 removed.append(uid)
-            for name in metadata.orphan_directories(known):
-                metadata.remove_directory(name)
-                removed.append(name)
         except InvariantError:
             raise
         except Error as error:

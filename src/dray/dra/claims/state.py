@@ -156,13 +156,6 @@ class State:
             return self
         return replace(self, records={uid: one for uid, one in self.records.items() if uid not in gone})
 
-    def has_name(self, ref: ClaimRef) -> bool:
-        """Whether another claim of this namespace and name is there: a successor, or one that was before."""
-        return any(
-            (one.entry.claim.namespace, one.entry.claim.name) == (ref.namespace, ref.name) and uid != ref.uid
-            for uid, one in self.records.items()
-        )
-
 
 class StateFormat(Format[State]):
     """The bytes: `{"claims": {UID: entry}}` and what others add."""
