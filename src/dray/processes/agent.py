@@ -37,6 +37,7 @@ from dray.processes.health_events import tell_health
 from dray.processes.kinds import Kinds, by_device, by_resource, permanent
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running, wait_first
@@ -67,6 +68,7 @@ async def run_agent(
         await machine.doors.begin()
         for name, task in _tasks(agent, cluster):
             await stack.enter_async_context(running(task, name=name, stop_timeout=50.0))
+        settle()
         _log.info(
             "serving",
             node_devices=len(agent.machine.feed.current.devices),

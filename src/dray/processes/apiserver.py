@@ -36,6 +36,7 @@ from dray.runtime.certificates import Serving, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory, open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
@@ -67,6 +68,7 @@ class Listening:
 async def run_apiserver(options: ApiServerOptions) -> None:
     """Until cancelled."""
     async with api_server(options) as found:
+        settle()
         _log.info("ready", url=found.url, kubeconfig=str(found.kubeconfig))
         await asyncio.Event().wait()
 

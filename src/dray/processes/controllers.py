@@ -31,6 +31,7 @@ from dray.drivers.sim.parameters import check_parameters as check_sim
 from dray.errors import InvalidError
 from dray.runtime.certificates import Serving, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running
@@ -108,6 +109,7 @@ async def _lead_controllers(
         if options.leader is not None:
             await stack.enter_async_context(LeaderElection(client, options.leader))
         await stack.enter_async_context(controllers(Surroundings.of(client, clock, metrics), options))
+        settle()
         _log.info("ready", controllers=",".join(options.controllers))
         await asyncio.Event().wait()
 

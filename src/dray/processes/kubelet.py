@@ -54,6 +54,7 @@ from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory
 from dray.runtime.files.filelock import FileLock
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running
@@ -99,6 +100,7 @@ async def run_kubelet(options: KubeletOptions, clock: Clock | None = None) -> No
         async with asyncio.TaskGroup() as group:
             for name, work in kubelet.tasks.items():
                 group.create_task(work(), name=name)
+            settle()
             _log.info("ready", node=kubelet.node, runtime=options.runtime, sources=sorted(_sources(options)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.client.leader import LeaderConfig, LeaderElection
 from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.scheduler.scheduler import SchedulerConfig, run
@@ -58,6 +58,4 @@ class _State:
 
     def set_ready(self) -> None:
         self.text = ""
-        # What was listed stays: the garbage collector need not look at it again and again.
-        gc.collect()
-        gc.freeze()
+        settle()
