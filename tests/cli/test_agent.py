@@ -12,9 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dray.cli.agent import parse_address
-from dray.errors import InvalidError
-
 
 @contextmanager
 def agent(tmp_path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
@@ -129,22 +126,3 @@ def test_killed_at_any_moment_the_next_one_starts(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(20) == 0
     assert list((tmp_path / "plugins").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "address"),
-    [
-        ("127.0.0.1:9614", ("127.0.0.1", 9614)),
-        ("[::1]:0", ("::1", 0)),
-        (":80", ("0.0.0.0", 80)),
-        ("none", None),
-    ],
-)
-def test_addresses(text: str, address: tuple[str, int] | None) -> None:
-    assert parse_address(text) == address
-
-
-@pytest.mark.parametrize("text", ["", "localhost", "x:", "x:y", "x:65536", "x:-1", "x:²"])
-def test_bad_addresses(text: str) -> None:
-    with pytest.raises(InvalidError, match="--metrics-address"):
-        parse_address(text)

@@ -81,4 +81,4 @@ def test_parameters_of_named_drivers_are_asked_about(
     said = capsys.readouterr().out
     assert "sim.dray.internal" in said and "gpu.nvidia.com" in said
     assert main([*words, "--guard-parameters=nvidia.example"]) == 2
-    assert "give gpu.nvidia.com or sim.DOMAIN" in capsys.readouterr().err
+    assert "give gpu.nvidia.com, sim.DOMAIN or a driver of an installed package" in capsys.readouterr().err

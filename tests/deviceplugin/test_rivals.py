@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,18 +16,17 @@ from dray.deviceplugin.plugin import Offer
 from dray.deviceplugin.rivals import (
     KubeletView,
     LookOut,
-    Neighbour,
     Rivals,
     Standing,
     is_taken,
     reason,
     standing,
-    who_listens,
 )
 from dray.deviceplugin.state import Phase, PluginState
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
+from dray.wire.neighbour import Neighbour
 from dray.wire.serve import serve
 from tests.deviceplugin import rival_plugin
 from tests.deviceplugin.conftest import TapeDriver, nothing, tape, until
@@ -88,14 +85,6 @@ def test_the_reason_names_who_it_may_be() -> None:
     assert "none that listens in the plugin directory" in reason(RESOURCE, TWO, [])
     assert "the kubelet has 1 healthy device of it" in reason(RESOURCE, ONE, [])
     assert "and 2 more" in reason(RESOURCE, TWO, [cam] * 7)
-
-
-async def test_the_process_behind_a_socket_is_found(tmp_path: Path) -> None:
-    assert await who_listens(tmp_path / "x.sock") is None
-    async with serve(tmp_path / "x.sock", []):
-        found = await who_listens(tmp_path / "x.sock")
-    command = Path("/proc/self/comm").read_text().strip()
-    assert found == Neighbour("x.sock", os.getpid(), command)
 
 
 async def test_a_kubelet_that_does_not_tell_is_asked_briefly(kubelet: SmallKubelet) -> None:
@@ -187,8 +176,10 @@ async def test_a_socket_of_another_is_refused_with_its_process(
         serving(kubelet, feed) as controller,
     ):
         await until(lambda: state(controller).phase is Phase.REFUSED)
-        command = Path(f"/proc/{pid}/comm").read_text().strip()
-        assert f"is in use by {command} (pid {pid}) on {SOCKET}: stop that" in state(controller).reason
+        told = state(controller).reason
+        assert told.startswith(f"the socket {kubelet.directory / SOCKET} of {RESOURCE} is in use by ")
+        assert f"{rival_plugin.__name__} " in told
+        assert f" (pid {pid}): stop that plugin" in told
         assert kubelet.registered == [RESOURCE]
 
 

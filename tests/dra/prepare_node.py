@@ -139,6 +139,9 @@ class FileDoor:
         fresh.write_text(json.dumps(sorted(device.id for device in devices)))
         fresh.rename(self.claims / claim.uid)
 
+    def restore(self, claim: ClaimRef, devices: Collection[Device]) -> None:
+        (self.claims / claim.uid).write_text(json.dumps(sorted(device.id for device in devices)))
+
     async def give_back(self, claim: ClaimRef) -> None:
         (self.claims / claim.uid).unlink(missing_ok=True)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.owners import find_owner, refuse_second, who_listens
+from dray.dra.owners import find_owner, refuse_second
 from dray.dra.register import DriverSockets, Registrar
 from dray.errors import ConflictError, HardwareError
 from dray.runtime.clock import SystemClock
@@ -142,10 +142,3 @@ async def test_peers_that_talk_nonsense_are_nobody(kubelet: Path) -> None:
         )
         assert await find_owner(csi) is None
     assert time.monotonic() - began < 3
-
-
-async def test_who_listens(kubelet: Path) -> None:
-    path = kubelet / "s.sock"
-    assert await who_listens(path) == ""
-    with silent(path):
-        assert f"(pid {os.getpid()})" in await who_listens(path)

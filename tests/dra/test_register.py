@@ -55,6 +55,21 @@ def test_who_takes_part_in_a_rolling_update() -> None:
     assert not ROLLING.is_sibling(Path("x"), Path())
 
 
+def test_names_that_a_process_before_may_have_left() -> None:
+    former = [f"tape.example.com-{UID}-reg.sock", "tape.example.com-reg.sock", f"dra-{UID}.sock", "dra.sock"]
+    others = [
+        "tape.example.com-.-reg.sock",
+        "tape.example.org-x-reg.sock",
+        "dra-.sock",
+        "dra-x",
+        "other.sock",
+    ]
+    new = DriverSockets("tape.example.com", KUBELET, "new")
+    assert [name for name in former + others if new.is_former(name)] == former
+    assert [name for name in former + others if ROLLING.is_former(name)] == former[1::2]
+    assert [name for name in former + others if PLAIN.is_former(name)] == former[::2]
+
+
 async def test_what_a_kubelet_is_told() -> None:
     info = await Registrar(ROLLING, lambda: None).get_info(InfoRequest())
     assert (info.type, info.name, info.endpoint) == ("DRAPlugin", "tape.example.com", str(ROLLING.endpoint))

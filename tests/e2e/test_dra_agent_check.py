@@ -14,13 +14,7 @@ from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.tools import Tools
 from tests.e2e.dra_agent import GENERIC, SIM, clean, dra_node, sim_config
 
-# Devices that can all be had at once: the check gives every one it sees.
-CONFIG = {
-    "dray": {
-        "doors": {"sim": "dra", "devices.kubevirt.io/tun": "dra"},
-        "sim": {"devices": [{"name": "gpu", "count": 4}]},
-    }
-}
+CONFIG = sim_config(doors={"sim": "dra", "devices.kubevirt.io/tun": "dra"})
 LIVE = (
     "info-type", "info-name", "info-versions", "endpoint", "slices", "prepare-unknown", "unprepare-unknown", "health"
 )  # fmt: skip

@@ -86,11 +86,11 @@ def test_an_unhealthy_device_is_tainted_and_told_of(node: DraNode) -> None:
         found = [one for one in node.events(reason) if "gpu-7" in one["message"]]
         return {one["involvedObject"]["kind"] for one in found}
 
-    node.wait(lambda: told("DeviceUnhealthy") >= {"Node", "ResourceClaim"}, "events about node and claim")
+    node.wait(lambda: told("DeviceUnhealthy") >= {"Node", "ResourceClaim", "Pod"}, "events about all three")
     assert all("XID 79" in one["message"] for one in node.events("DeviceUnhealthy"))
     fault.unlink()
     node.wait(lambda: not node.taints("gpu-7"), "the taint to be gone")
-    node.wait(lambda: told("DeviceRecovered") >= {"Node", "ResourceClaim"}, "events about node and claim")
+    node.wait(lambda: told("DeviceRecovered") >= {"Node", "ResourceClaim", "Pod"}, "events about all three")
     assert running_since(node, "ill") == before
 
 

@@ -196,7 +196,7 @@ async def test_what_was_written_before_all_was_told_is_no_better_than_nothing(tm
     path.write_bytes(b"lost")
     for _ in range(2):
         with Holds(path, clock) as holds:
-            holds.restore_claims("gpu", [claim("a", gpu(1))])
+            holds.restore_claim(claim("a", gpu(1)))
             async with running(holds.run(), name="writer"):
                 await clock.advance(1.0)
                 await until(lambda: b"uid-a" in path.read_bytes() if path.exists() else False)
@@ -219,11 +219,11 @@ async def test_the_next_process_waits_for_the_one_before_where_two_doors_offer(t
     devices = [gpu(number) for number in range(5)]
     with Holds(path, clock) as old:
         old.looked(KubeletLook(0.0), devices)
-        old.restore_claims("gpu", [claim("b", gpu(4))])
+        old.restore_claim(claim("b", gpu(4)))
         await old.take_plugin(RESOURCE, [gpu(3)])
         with Holds(path, clock, takes_over=True) as new:
             new.contest(both)
-            new.restore_claims("gpu", [claim("b", gpu(4))])
+            new.restore_claim(claim("b", gpu(4)))
             new.looked(KubeletLook(0.0), devices)
             async with running(new.run(), name="writer"), asyncio.TaskGroup() as group:
                 await new.claim_door("gpu").take(A, [gpu(2)])  # no pod can get it
@@ -235,7 +235,7 @@ async def test_the_next_process_waits_for_the_one_before_where_two_doors_offer(t
                 await clock.advance(1.0)
                 await new.wait_ours()
                 assert "a new pod has it" in await contested
-                new.restore_claims("gpu", [])  # the old one has unprepared b meanwhile
+                new.give_back_claim("gpu", ClaimRef("default", "b", "uid-b"))  # the old one has unprepared it
                 new.allocated([])
                 assert sorted(who(new)) == [
                     ("gpu-1", "a new pod"),
@@ -351,7 +351,7 @@ async def test_two_holders_after_lost_state_are_told(
 ) -> None:
     caplog.set_level(logging.INFO, "dray.inventory")
     with Holds(tmp_path / "holds", FakeClock()) as holds:
-        holds.restore_claims("gpu", [claim("a", gpu(1))])
+        holds.restore_claim(claim("a", gpu(1)))
         holds.looked(KubeletLook(1.0, {(RESOURCE, "gpu-1"): ("default/one",)}), [gpu(1)])
         assert "device has two holders" in caplog.text
         with pytest.raises(ConflictError):

@@ -23,7 +23,7 @@ from dray.inventory.doors import Offered
 from dray.inventory.handouts import UNTOLD
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import InventoryFeed
-from dray.inventory.ledger import ClaimDevices, KubeletLook
+from dray.inventory.ledger import ClaimDevices, Door, KubeletLook
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 from tests.campaign import campaign
@@ -232,13 +232,11 @@ def started(world: World) -> Iterator[Agent]:
     with Holds(world.path, world.clock) as holds:
         doors = world.doors
         feeds = DoorFeeds(world.feed, holds, lambda kind, resource: doors[kind], "{}.x.io".format)
-        for kind in KINDS:
-            claims = [
-                ClaimDevices("default", name, name, (device,))
-                for name, device in world.prepared.items()
-                if device.kind == kind
-            ]
-            holds.restore_claims(kind, claims)
+        for name, device in world.prepared.items():
+            holds.claim_door(device.kind).restore(ClaimRef("default", name, name), [device])
+        for hold in holds.current.holds:
+            if hold.door is Door.DRA and hold.confirmed and hold.uid not in world.prepared:
+                holds.give_back_claim(hold.kind, ClaimRef("default", hold.uid, hold.uid))
         yield Agent(world, holds, feeds, world.clock.monotonic())
 
 

@@ -198,6 +198,27 @@ async def test_claims_are_followed_from_their_allocation_to_their_end(
     await wait_until(lambda: who(holds) == {})
 
 
+async def test_the_pods_of_claims_are_followed_too(tmp_path: Path, holds: Holds) -> None:
+    feed = InventoryFeed()
+    feed.publish(ALL.devices)
+    users = [
+        {"resource": "pods", "name": "p", "uid": "p-uid"},
+        {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "g-uid"},
+    ]
+    async with cluster(tmp_path) as (api, client):
+        claims = AllocatedClaims(holds, client, NODE, feed, "{}.dray.internal".format, SystemClock())
+        async with running(claims.run(), name="claims"):
+            made = await api.add(
+                RESOURCE_CLAIMS, claim_document("a"), allocation({}) | {"reservedFor": users}
+            )
+            uid = made["metadata"]["uid"]
+            await wait_until(lambda: claims.pods_of(uid) == (("p", "p-uid"),))
+            assert [one.metadata.name for one in claims.having(gpu(1))] == ["a"]
+            assert list(claims.having(gpu(2))) == []
+            await api.change(RESOURCE_CLAIMS, "a", status=allocation({}) | {"reservedFor": []})
+            await wait_until(lambda: claims.pods_of(uid) == ())
+
+
 async def test_a_device_that_comes_later_is_the_claims_at_once(
     followed: tuple[Cluster, InventoryFeed], holds: Holds
 ) -> None:

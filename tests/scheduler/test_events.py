@@ -9,11 +9,12 @@ import pytest
 
 from dray.api.core import Event, Pod
 from dray.api.kinds import EVENTS, PODS
+from dray.client.event_recorder import Pace
 from dray.client.rate_limit import RateLimit
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from dray.scheduler import events
-from dray.scheduler.events import Teller, Word, refused, scheduled
+from dray.scheduler.events import Teller, Word, refused
 from tests.scheduler.live import NS, Live, behind, live, until
 from tests.scheduler.objects import make_pod
 from tests.scheduler.unreliable import Fault, once
@@ -71,34 +72,29 @@ async def test_a_word_that_comes_after_the_binding_changes_nothing(server: Live)
 
 
 async def test_the_same_again_is_counted(server: Live) -> None:
-    pod, clock = await server.pod("p"), FakeClock()
-    teller = Teller(server.client, "dray", clock, lambda one: None, FAST)
-    for _ in range(5):
+    pod = await server.pod("p")
+    teller = Teller(server.client, "dray", FakeClock(), lambda one: None, FAST)
+    for count in range(1, 4):
         teller.tell(refused(pod, "no"))
         await teller.flush(5)
-    assert [event.count for event in await all_events(server)] == [1]
-    await clock.advance(61)
-    teller.tell(refused(pod, "no"))
-    await teller.flush(5)
-    assert [event.count for event in await all_events(server)] == [6]
-    after_restart = Teller(server.client, "dray", clock, lambda one: None, FAST)
-    after_restart.tell(refused(pod, "no"))
-    await after_restart.flush(5)
-    assert [event.count for event in await all_events(server)] == [7]
+        assert [event.count for event in await all_events(server)] == [count]
+    assert (teller.waiting, teller.dropped) == (0, 0)
 
 
 async def test_the_newest_word_wins_and_the_line_is_bounded(
     server: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_LINE", 3)
-    teller = Teller(server.client, "dray", SystemClock(), lambda one: None, FAST)
-    for number in range(5):
-        pod = make_pod(f"p{number}")
+    monkeypatch.setattr(events, "FOR_A_CLUSTER", Pace(FAST, waiting=3))
+    pods = [await server.pod(f"p{number}") for number in range(5)]
+    teller = Teller(server.client, "dray", SystemClock(), lambda one: one)
+    for pod in pods:
         for text in ("first", "second"):
             teller.tell(refused(pod, text))
     assert (teller.waiting, teller.dropped) == (3, 2)
     await teller.flush(5)
-    assert {event.message for event in await all_events(server)} == {"second"}
+    told = [await server.message(f"p{number}") for number in range(5)]
+    assert told == ["", "", *["Unschedulable: second"] * 3]
+    assert [event.message for event in await all_events(server)] == ["second"] * 3
 
 
 async def test_the_rate_is_limited() -> None:
@@ -108,21 +104,22 @@ async def test_the_rate_is_limited() -> None:
 
     clock = FakeClock()
     async with Client(ClusterAccess("http://127.0.0.1:1")) as client:
-        teller = Teller(client, "dray", clock, lambda one: None, RateLimit(1.0, 1))
-        async with running(teller.run(1), name="teller"):
+        asked: list[Pod] = []
+        teller = Teller(client, "dray", clock, asked.append, RateLimit(1.0, 1))
+        async with running(teller.run(), name="teller"):
             for number in range(4):
-                teller.tell(scheduled(make_pod(f"p{number}"), "n"))
+                teller.tell(Word(make_pod(f"p{number}"), "Normal", "R", "m", nominated="n"))
             await clock.advance(0.5)
-            await until(_has(teller, 3))
+            await until(_are(asked, 1))
             await clock.advance(0.2)
-            assert teller.waiting == 3
+            assert len(asked) == 1
             await clock.advance(1.0)
-            await until(_has(teller, 2))
+            await until(_are(asked, 2))
 
 
-def _has(teller: Teller, count: int):  # type: ignore[no-untyped-def]
+def _are(asked: list[Pod], count: int):  # type: ignore[no-untyped-def]
     async def check() -> bool:
-        return teller.waiting == count
+        return len(asked) == count
 
     return check
 

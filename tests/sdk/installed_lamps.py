@@ -38,6 +38,20 @@ class Misspelt(Config):
     level: Intt = 0  # type: ignore[name-defined]  # noqa: F821
 
 
+class Levels(Config):
+    level: int = 0
+
+    def __post_init__(self) -> None:
+        if self.level == 13:
+            raise KeyError(self.level)  # no rule, but a fault in the code
+
+
+class Dimmed(PlainLamps):
+    name = "dimmed.example.com"
+    resource = "example.com/dimmed"
+    config = Levels
+
+
 class BadConfig(PlainLamps):
     config = Misspelt
 

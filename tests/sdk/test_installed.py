@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.sdk.installed import GROUP, installed_drivers
+from dray.errors import HardwareError, InvalidError
+from dray.sdk.installed import GROUP, installed_drivers, installed_validators
 
 HERE = "tests.sdk.installed_lamps"
 
@@ -42,6 +43,18 @@ def test_a_broken_one_is_told_and_the_others_serve(value: str, text: str) -> Non
     found = installed_drivers(found=[point("a", value), point("b", "Floor")])
     assert [kind.name for kind in found.kinds] == ["floor.example.com"]
     assert len(found.broken) == 1 and found.broken[0].startswith("a (") and text in found.broken[0]
+
+
+def test_who_checks_parameters() -> None:
+    found = installed_validators([point("a", "Dimmed"), point("b", "Floor"), point("c", "Missing")])
+    assert sorted(found) == ["dimmed.example.com", "floor.example.com"]
+    found["dimmed.example.com"]({"level": 3})
+    with pytest.raises(InvalidError, match="level"):
+        found["dimmed.example.com"]({"level": "high"})
+    with pytest.raises(HardwareError, match="config failed: KeyError"):
+        found["dimmed.example.com"]({"level": 13})
+    with pytest.raises(InvalidError, match=r"floor\.example\.com take no parameters"):
+        found["floor.example.com"]({})
 
 
 def test_names_do_not_collide() -> None:

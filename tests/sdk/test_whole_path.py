@@ -127,13 +127,13 @@ async def test_pods_get_lamps_through_both_doors(tmp_path: Path) -> None:
         await claim_pod(node, "claim", free, brightness=70)
         await node.phase("claim", "Running")
         assert levels[free].read_text() == "70\n"
-        text = "".join(path.read_text() for path in sorted(cdi.iterdir()))
+        text = "".join(path.read_text() for path in sorted(cdi.glob("*.yaml")))
         assert "LAMP_LEVEL_CLAIM_LAMP=70" in text
         await node.wait_counts("1/2", LAMP)
         await node.server.mark_deleted("claim")
         await node.gone("claim")
         await node.wait(
-            lambda: levels[free].read_text() == "0\n" and not [*cdi.iterdir()], "it to be given back"
+            lambda: levels[free].read_text() == "0\n" and not [*cdi.glob("*.yaml")], "it to be given back"
         )
         await node.server.delete(RESOURCE_CLAIMS, "claim")
         await node.wait_counts("2/2", LAMP)
@@ -167,10 +167,10 @@ async def test_a_claim_outlives_the_process_that_prepared_it(tmp_path: Path) -> 
         try:
             await node.wait(lambda: log.read_text().count("part=dra msg=registered") == 2, "it to register")
             (root / "var/lib/desk").rename(lamp)
-            assert [*cdi.iterdir()] and (lamp / "level").read_text() == "70\n"
+            assert [*cdi.glob("*.yaml")] and (lamp / "level").read_text() == "70\n"
             await node.server.mark_deleted("claim")
             await node.gone("claim")
-            await node.wait(lambda: not [*cdi.iterdir()], "it to be given back")
+            await node.wait(lambda: not [*cdi.glob("*.yaml")], "it to be given back")
             assert (lamp / "level").read_text() == "0\n"
         finally:
             assert await end(second, signal.SIGTERM) == 0

@@ -243,9 +243,9 @@ async def test_missing_parents(tmp_path: Path) -> None:
 
 async def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for options in ({}, {"directory_mode": 0o755}):
+    for directory_mode in (None, 0o755):
         with pytest.raises(InvalidError, match="not a directory"):
-            async with listening(tmp_path / "file" / "s", mode=0o600, **options):
+            async with listening(tmp_path / "file" / "s", mode=0o600, directory_mode=directory_mode):
                 pass
 
 

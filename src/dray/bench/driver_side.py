@@ -17,21 +17,12 @@ from dray.api.resource import ResourceSlice
 from dray.client.client import Client, Watch
 from dray.client.requests import Selection
 from dray.client.store import Entry
-from dray.errors import NotFoundError, UnavailableError
+from dray.errors import UnavailableError
 from dray.runtime.clock import SystemClock
+from dray.testing.check.driver.pod_resources import pod_resources
 from dray.testing.check.program import wait_until
 from dray.testing.check.registry import get_info, notify, registration_sockets
 from dray.testing.kubernetes.part import Part
-from dray.wire.gen.podresources_v1_pb2 import (
-    AllocatableResourcesRequest,
-    AllocatableResourcesResponse,
-    GetPodResourcesRequest,
-    GetPodResourcesResponse,
-    ListPodResourcesRequest,
-    ListPodResourcesResponse,
-)
-from dray.wire.podresources import SOCKET, PodResourcesService
-from dray.wire.serve import serve
 
 NODE: Final = "bench"
 OURS: Final = "sim.dray.internal"
@@ -129,29 +120,10 @@ def go_driver(place: Place, program: Path, devices: int) -> DriverProgram:
     return DriverProgram(PEER, THEIRS, place, [program, "kubelet-plugin", *words])
 
 
-class _NoPods:
-    """What a kubelet without pods tells."""
-
-    async def list(self, request: ListPodResourcesRequest) -> ListPodResourcesResponse:
-        """None."""
-        return ListPodResourcesResponse()
-
-    async def get_allocatable_resources(
-        self, request: AllocatableResourcesRequest
-    ) -> AllocatableResourcesResponse:
-        """None."""
-        return AllocatableResourcesResponse()
-
-    async def get(self, request: GetPodResourcesRequest) -> GetPodResourcesResponse:
-        """It has none."""
-        raise NotFoundError("there are no pods", kind="Pod", name=request.pod_name)
-
-
 @asynccontextmanager
 async def running_driver(client: Client, program: DriverProgram) -> AsyncIterator[RunningDriver]:
     """Entered: started, published, registered. Left: it has ended, and its slices are gone, so the next one begins anew."""
-    pods = serve(program.place.kubelet / SOCKET, [PodResourcesService(_NoPods())], directory_mode=0o750)
-    async with pods, _running(client, program) as driver:
+    async with pod_resources(program.place.kubelet), _running(client, program) as driver:
         yield driver
 
 

@@ -67,9 +67,9 @@ def parse_duration(text: str) -> float:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dray.apiserver.http.server import Address
-    from dray.cli.agent import parse_address
     from dray.errors import InvalidError
     from dray.processes.apiserver import ApiServerOptions, run_apiserver
+    from dray.processes.flags import parse_address
     from dray.runtime.tasks import run_until_signalled
 
     if arguments.check:

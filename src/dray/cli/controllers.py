@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.cli.agent import parse_address
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
+from dray.processes.flags import parse_address
 
 if TYPE_CHECKING:
     from dray.controllers.guard.webhook import Service
@@ -129,7 +129,8 @@ def _add_guard(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="DRIVER",
-        help="check opaque parameters of this driver too (gpu.nvidia.com, sim.DOMAIN) when they are written; may be repeated",
+        help="check opaque parameters of this driver too when they are written: gpu.nvidia.com, sim.DOMAIN, or one that an "
+        "installed package names under the entry point group dray.drivers; may be repeated",
     )
     group.add_argument(
         "--no-guard-webhook", action="store_true", help="leave the ValidatingWebhookConfiguration to others"
@@ -177,6 +178,7 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
     from dray.controllers.guard.guard import GuardConfig
     from dray.controllers.guard.settling import SettlingConfig
     from dray.processes.controllers import GuardOptions, validators_of
+    from dray.sdk.installed import installed_validators
 
     address = parse_address(arguments.guard_address, "--guard-address")
     if address is None:
@@ -192,7 +194,7 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
         leader=leader_config(arguments, arguments.guard_name),
         where=where,
         installs=not arguments.no_guard_webhook,
-        validators=validators_of(arguments.guard_parameters),
+        validators=validators_of(arguments.guard_parameters, installed_validators),
         config=GuardConfig(
             arguments.leader_elect_resource_namespace,
             arguments.guard_name,

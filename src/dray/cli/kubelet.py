@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dray.cli.agent import parse_address
 from dray.errors import InvalidError
+from dray.processes.flags import parse_address
 
 METRICS_ADDRESS = "127.0.0.1:9615"
 _POLICIES = ("none", "best-effort", "restricted", "single-numa-node")

@@ -107,7 +107,7 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
     from dataclasses import replace
 
     from dray.allocation.profiles import profile_named
-    from dray.cli.agent import parse_address
+    from dray.processes.flags import parse_address
     from dray.processes.scheduler import SchedulerOptions
     from dray.scheduler.claims.settings import Settings
     from dray.scheduler.cycle import CycleOptions, Score

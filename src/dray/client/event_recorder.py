@@ -6,175 +6,183 @@ Names are unique and never read back, so that the rights to create and to patch 
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, Generic, Literal, NoReturn, TypeVar
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
 
 from dray.api.codec import to_raw
-from dray.api.core import Event, EventSource, ObjectReference
+from dray.api.core import Event, EventSource, ObjectReference, Pod
 from dray.api.kinds import EVENTS
 from dray.api.meta import ObjectMeta, format_time
+from dray.api.scheduling import PodGroup
 from dray.client.client import Client
+from dray.client.event_series import Correlator, EventType, Names, Series
 from dray.client.rate_limit import RateLimit, RateLimiter
 from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
-from dray.runtime.tasks import wait_first
-
-V = TypeVar("V")
-EventType = Literal["Normal", "Warning"]
-Key = tuple[str, ...]
+from dray.runtime.tasks import running, wait_first
 
 _log = get_log("client.events")
 
-WAITING: Final = 1000
-"""Events that may wait for a server that is away; of more the oldest are left out."""
-SIMILAR: Final = 10
-SIMILAR_SECONDS: Final = 600.0
-"""So many different messages of one reason about one object within this time, and all further ones share one event."""
-AGAIN_SECONDS: Final = 10.0
-"""How long a count may lag behind at the server."""
-_REMEMBERED: Final = 4096
-_NAME_MAX: Final = 253
-_MESSAGE_MAX: Final = 1024
+FIRST_REST: Final = 1.0
+LONGEST_REST: Final = 300.0
+"""Seconds. How long the count of one event may lag behind at the server: twice as long after each time it was written."""
+LAST_WORDS: Final = 1.0
+"""Seconds that a process which ends has for them."""
 _RETRY: Final = BackoffPolicy(first=0.5, limit=30.0)
-_RATE: Final = RateLimit(5.0, 25)
 
 
-@dataclass
-class _Series:
-    """One Event object: how it shall stand, and how it does (`written` times, at `written_at`)."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast events are written, by how many at once, and how many may wait; of more the oldest are left out."""
 
-    about: ObjectReference
-    type: EventType
-    reason: str
-    message: str
-    name: str
-    first: datetime
-    last: datetime
-    count: int = 0
-    written: int = 0
-    written_at: float = 0.0
+    rate: RateLimit
+    writers: int = 1
+    waiting: int = 1000
+
+
+FOR_ONE_NODE: Final = Pace(RateLimit(5.0, 25))
+FOR_A_CLUSTER: Final = Pace(RateLimit(50.0, 25), writers=4, waiting=10_000)
 
 
 class EventRecorder:
-    """`tell` at any time, `run` beside it writes until cancelled. What is left out is counted in `dropped`."""
+    """`tell` at any time; what is told is written while `recording`. What is left out is counted in `dropped`."""
 
     def __init__(
-        self, client: Client, component: str, clock: Clock, *, host: str = "", rate: RateLimit = _RATE
+        self, client: Client, component: str, clock: Clock, *, host: str = "", pace: Pace = FOR_ONE_NODE
     ) -> None:
         self.dropped = 0
         self._client = client
         self._component = component
         self._host = host
         self._clock = clock
-        self._limiter = RateLimiter(rate, clock)
-        self._series = _Recent[_Series](_REMEMBERED)
-        self._messages = _Recent[_Similar](_REMEMBERED)
-        self._pending: OrderedDict[Key, _Series] = OrderedDict()
+        self._pace = pace
+        self._limiter = RateLimiter(pace.rate, clock)
+        self._correlator = Correlator()
+        self._names = Names()
+        self._line: OrderedDict[Series, None] = OrderedDict()
+        self._resting: list[tuple[float, str, Series]] = []
+        """A heap: when, by name, a series that was written may be written again."""
+        self._under_way = 0
         self._wake = asyncio.Event()
-        self._stamp = 0
         self._is_losing = False
 
     @property
     def waiting(self) -> int:
         """How many events are not written yet, or not with their newest count."""
-        return len(self._pending)
+        behind = sum(one.count > one.written for _, _, one in self._resting)
+        return len(self._line) + self._under_way + behind
 
     def tell(self, about: ObjectReference, kind: EventType, reason: str, message: str) -> None:
         """Note it; never waits and never fails."""
-        now = self._clock.now()
-        key, message = self._combined(about, kind, reason, message[:_MESSAGE_MAX])
-        series = self._series.get(key)
-        if series is None:
-            series = _Series(about, kind, reason, message, self._name(about, now), now, now)
-        series.count, series.last, series.message = series.count + 1, now, message
-        self._series.put(key, series)
-        self._pending[key] = series
-        if len(self._pending) > WAITING:
-            self._pending.popitem(last=False)
-            self._lose(f"more than {WAITING} wait")
-        self._wake.set()
+        series = self._correlator.observe(about, kind, reason, message, self._clock.now())
+        if not series.is_held:
+            self._queue(series)
 
-    async def run(self) -> NoReturn:
+    @asynccontextmanager
+    async def recording(self, last_words: float) -> AsyncIterator[None]:
+        """Writes while entered. Left: what still waits was written, or so many seconds have passed."""
+        try:
+            async with running(self.run(), name="events"):
+                yield
+        finally:
+            await self.flush(last_words)
+
+    async def run(self) -> None:
         """Until cancelled."""
-        backoff = Backoff(_RETRY)
-        while True:
-            key = self._due()
-            if key is None:
-                await self._wait_due()
-                continue
-            await self._limiter.wait()
-            if (series := self._pending.get(key)) is None:
-                continue
-            try:
-                await self._write(series)
-            except UnavailableError:
-                await self._clock.sleep(backoff.next())
-            except InvariantError:
-                raise
-            except Error as error:  # such as a namespace that is being deleted: it would be refused again
-                self._pending.pop(key, None)
-                self._lose(str(error))
-            else:
-                backoff.reset()
-                self._is_losing = False
-                if series.written == series.count:
-                    self._pending.pop(key, None)
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._pace.writers):
+                group.create_task(self._write_all(), name=f"events {number}")
 
     async def flush(self, seconds: float) -> None:
         """Write what waits, for so long at most. For the end of a process, after `run` was stopped."""
+        self._wake_up(float("inf"))
         try:
             async with asyncio.timeout(seconds):
-                while self._pending:
-                    await self._write(self._pending.popitem(last=False)[1])
-        except InvariantError:
-            raise
-        except (TimeoutError, Error) as error:
-            _log.info("some events were not written", left=len(self._pending), why=str(error) or "time is up")
+                while self._line:
+                    await self._take()
+        except (TimeoutError, UnavailableError) as error:
+            _log.info("some events were not written", left=len(self._line), why=str(error) or "time is up")
 
-    def _combined(
-        self, about: ObjectReference, kind: EventType, reason: str, message: str
-    ) -> tuple[Key, str]:
-        """Which series it belongs to, and with which message."""
-        group = (about.kind, about.uid, about.namespace, about.name, kind, reason)
-        now = self._clock.monotonic()
-        similar = self._messages.get(group)
-        if similar is None or now - similar.at > SIMILAR_SECONDS:
-            similar = _Similar(now)
-        similar.at = now
-        self._messages.put(group, similar)
-        if message not in similar.messages and len(similar.messages) >= SIMILAR:
-            return group, f"(combined from similar events): {message}"[:_MESSAGE_MAX]
-        similar.messages.add(message)
-        return (*group, about.field_path, message), message
+    def _queue(self, series: Series) -> None:
+        series.is_held = True
+        self._line[series] = None
+        if len(self._line) > self._pace.waiting:
+            self._line.popitem(last=False)[0].is_held = False
+            self._lose(f"more than {self._pace.waiting} wait")
+        self._wake.set()
 
-    def _due(self) -> Key | None:
-        latest = self._clock.monotonic() - AGAIN_SECONDS
-        return next(
-            (key for key, one in self._pending.items() if not one.written or one.written_at <= latest), None
-        )
+    async def _write_all(self) -> None:
+        backoff = Backoff(_RETRY)
+        while True:
+            self._wake_up(self._clock.monotonic())
+            if not self._line:
+                await self._wait()
+                continue
+            await self._limiter.wait()
+            try:
+                if self._line:
+                    await self._take()
+            except UnavailableError:
+                await self._clock.sleep(backoff.next())
+            else:
+                backoff.reset()
 
-    async def _wait_due(self) -> None:
+    def _wake_up(self, now: float) -> None:
+        """Those that have rested go on: to be written again, if they were told meanwhile."""
+        while self._resting and self._resting[0][0] <= now:
+            _, _, series = heapq.heappop(self._resting)
+            series.is_held = False
+            if series.count > series.written:
+                self._queue(series)
+
+    async def _wait(self) -> None:
+        """Until something was told, or has rested."""
         self._wake.clear()
-        if not self._pending:
+        if not self._resting:
             await self._wake.wait()
             return
-        due = min(one.written_at for one in self._pending.values()) + AGAIN_SECONDS
-        await wait_first(self._wake.wait(), self._clock.sleep(due - self._clock.monotonic()))
+        rest = self._resting[0][0] - self._clock.monotonic()
+        await wait_first(self._wake.wait(), self._clock.sleep(rest))
 
-    async def _write(self, series: _Series) -> None:
+    async def _take(self) -> None:
+        """Write the first. UnavailableError: it is the first again."""
+        series, _ = self._line.popitem(last=False)
+        self._under_way += 1
+        try:
+            await self._write(series)
+        except (UnavailableError, asyncio.CancelledError):
+            self._line[series] = None
+            self._line.move_to_end(series, last=False)
+            raise
+        except InvariantError:
+            raise
+        except Error as error:  # such as a namespace that is being deleted: it would be refused again
+            series.is_held = False
+            self._lose(str(error))
+        else:
+            self._is_losing = False
+            series.rest = min(LONGEST_REST, 2 * series.rest or FIRST_REST)
+            heapq.heappush(self._resting, (self._clock.monotonic() + series.rest, series.name, series))
+        finally:
+            self._under_way -= 1
+
+    async def _write(self, series: Series) -> None:
         count = series.count
+        series.name = series.name or self._names.make(series.about, series.first)
         if not (series.written and await self._is_counted(series)):
             try:
                 await self._client.create(EVENTS, self._document(series))
             except ConflictError:  # it was made by a try whose answer was lost
                 await self._is_counted(series)
-        series.written, series.written_at = count, self._clock.monotonic()
+        series.written = count
 
-    async def _is_counted(self, series: _Series) -> bool:
+    async def _is_counted(self, series: Series) -> bool:
         """False where the server has forgotten the event, as it does after an hour."""
         change = {
             "count": series.count,
@@ -187,7 +195,7 @@ class EventRecorder:
             return False
         return True
 
-    def _document(self, series: _Series) -> dict[str, Any]:
+    def _document(self, series: Series) -> dict[str, Any]:
         made = Event(
             metadata=ObjectMeta(name=series.name, namespace=_namespace(series.about)),
             involved_object=series.about,
@@ -204,12 +212,6 @@ class EventRecorder:
         raw: dict[str, Any] = to_raw(made)
         return raw
 
-    def _name(self, about: ObjectReference, now: datetime) -> str:
-        """Unique: two events never share a moment."""
-        self._stamp = max(self._stamp + 1, int(now.timestamp() * 1_000_000) * 1000)
-        suffix = f".{self._stamp:x}"
-        return about.name[: _NAME_MAX - len(suffix)].rstrip("-.") + suffix
-
     def _lose(self, why: str) -> None:
         self.dropped += 1
         if not self._is_losing:
@@ -217,27 +219,12 @@ class EventRecorder:
         self._is_losing = True
 
 
-@dataclass
-class _Similar:
-    at: float
-    messages: set[str] = field(default_factory=set)
-
-
-class _Recent(Generic[V]):
-    """A mapping that keeps what was used last."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._kept: OrderedDict[Key, V] = OrderedDict()
-
-    def get(self, key: Key) -> V | None:
-        return self._kept.get(key)
-
-    def put(self, key: Key, value: V) -> None:
-        self._kept[key] = value
-        self._kept.move_to_end(key)
-        if len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
+def refer_to(one: Pod | PodGroup) -> ObjectReference:
+    """An object as an Event names it."""
+    meta = one.metadata
+    return ObjectReference(
+        api_version=one.api_version, kind=one.kind, namespace=meta.namespace, name=meta.name, uid=meta.uid
+    )
 
 
 def _namespace(about: ObjectReference) -> str:

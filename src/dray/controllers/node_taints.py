@@ -12,6 +12,7 @@ from dray.api.core import Node, Pod
 from dray.api.kinds import NODES, PODS
 from dray.api.taints import Effect, Taint, tolerates
 from dray.client.client import Client
+from dray.client.event_recorder import FOR_A_CLUSTER, LAST_WORDS, EventRecorder, refer_to
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.following import follow
 from dray.controllers.index import Index
@@ -19,7 +20,6 @@ from dray.controllers.nodes import NOT_READY, UNREACHABLE
 from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_claims import is_terminal
 from dray.controllers.queues import MeteredQueue
-from dray.controllers.recorder import Recorder
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
 
@@ -76,12 +76,13 @@ class NodeTaintController:
         self._config, self._clock, self._metrics = config, clock, around.metrics
         self._by_node: Index[Key, str] = Index()
         self._ender = PodEnder(client, NAME, clock)
-        self._events = Recorder(client, NAME, clock)
+        self._events = EventRecorder(client, NAME, clock, pace=FOR_A_CLUSTER)
 
     async def run(self) -> None:
         """Until cancelled; both pictures must be entered."""
-        with follow(self.pods, self._see_pod), follow(self.nodes, self._see_node):
-            await self.queue.run(self._look_at, workers=self._config.workers)
+        async with self._events.recording(LAST_WORDS):
+            with follow(self.pods, self._see_pod), follow(self.nodes, self._see_node):
+                await self.queue.run(self._look_at, workers=self._config.workers)
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -114,9 +115,8 @@ class NodeTaintController:
         elif await self._ender.end(namespace, name, pod.metadata.uid, _ENDING):
             self._metrics.node_evictions.inc()
             self._metrics.node_eviction_lag.observe(max(0.0, -left))
-            await self._events.tell(
-                pod, "Normal", "TaintManagerEviction", f"Marking for deletion Pod {namespace}/{name}"
-            )
+            text = f"Marking for deletion Pod {namespace}/{name}"
+            self._events.tell(refer_to(pod), "Normal", "TaintManagerEviction", text)
 
 
 @asynccontextmanager

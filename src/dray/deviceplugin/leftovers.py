@@ -8,12 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from dray.deviceplugin.rivals import who_listens
 from dray.errors import Error, InvariantError
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint
 from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.logs import get_log
+from dray.wire.neighbour import who_listens
 
 _log = get_log("deviceplugin")
 

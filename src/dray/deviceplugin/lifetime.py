@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from dray.deviceplugin.directory import PluginDirectory
 from dray.deviceplugin.plugin import ResourcePlugin
-from dray.deviceplugin.rivals import LookOut, Rivals, Standing, who_listens
+from dray.deviceplugin.rivals import LookOut, Rivals, Standing
 from dray.deviceplugin.state import REGISTERED, STARTING, WAITING, Phase, PluginState
 from dray.errors import ConflictError, Error, InvariantError, UnavailableError
 from dray.runtime.clock import Clock
@@ -32,6 +32,7 @@ from dray.wire.deviceplugin import (
     DevicePluginService,
 )
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
+from dray.wire.neighbour import who_listens
 from dray.wire.serve import serve
 
 _log = get_log("deviceplugin")
@@ -271,7 +272,7 @@ async def _served(plugin: ResourcePlugin, path: Path) -> AsyncIterator[None]:
         except ConflictError as error:
             who = await who_listens(path) or "a process that has just ended"
             raise ConflictError(
-                f"the socket of {plugin.offer.resource} in {path.parent} is in use by {who}: "
+                f"the socket {path} of {plugin.offer.resource} is in use by {who}: "
                 "stop that plugin or take the resource out of the config"
             ) from error
         yield

@@ -12,7 +12,6 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
@@ -24,33 +23,15 @@ from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
 from dray.wire.connect import connect
 from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest
+from dray.wire.neighbour import Neighbour, who_listens
 from dray.wire.podresources import SOCKET, PodResourcesClient
-from dray.wire.sockets import dial, peer_of
 
 _log = get_log("deviceplugin")
 
 ASK_SECONDS = 0.5
 """How long a kubelet may think before we go on without its answer: registering comes first."""
-_DIAL_SECONDS = 0.2
 _FIRST_PAUSE = 0.05
 _NAMED = 5
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Neighbour:
-    """A process that listens in the plugin directory. `pid` is 0 where it is not visible from our PID namespace."""
-
-    socket: str
-    pid: int = 0
-    command: str = ""
-
-    def __str__(self) -> str:
-        process = (
-            f"{self.command or 'a process'} (pid {self.pid})"
-            if self.pid
-            else "a process not visible from here"
-        )
-        return f"{process} on {self.socket}"
 
 
 class Standing(Enum):
@@ -86,10 +67,10 @@ def reason(resource: str, healthy: Collection[str], neighbours: Sequence[Neighbo
     """One line that names the resource, what the kubelet has of it, and who it may be."""
     telling = [one for one in neighbours if _plain(resource.rpartition("/")[2]) in _plain(one.socket)]
     if telling:
-        who = "most likely " + " or ".join(map(str, telling[:_NAMED]))
+        who = "most likely " + " or ".join(map(_at, telling[:_NAMED]))
     elif neighbours:
         more = f" and {len(neighbours) - _NAMED} more" if len(neighbours) > _NAMED else ""
-        who = "one of " + ", ".join(map(str, neighbours[:_NAMED])) + more
+        who = "one of " + ", ".join(map(_at, neighbours[:_NAMED])) + more
     else:
         who = "none that listens in the plugin directory"
     count = "1 healthy device" if len(healthy) == 1 else f"{len(healthy)} healthy devices"
@@ -99,31 +80,12 @@ def reason(resource: str, healthy: Collection[str], neighbours: Sequence[Neighbo
     )
 
 
+def _at(neighbour: Neighbour) -> str:
+    return f"{neighbour} on {neighbour.socket}"
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
-
-
-async def who_listens(path: Path) -> Neighbour | None:
-    """The process behind a socket; None where nobody listens. One that does not accept in time counts as listening."""
-    try:
-        async with asyncio.timeout(_DIAL_SECONDS):
-            connection = await dial(path)
-    except TimeoutError:
-        return Neighbour(path.name)
-    except InvariantError:
-        raise
-    except Error:
-        return None
-    with connection:
-        pid = peer_of(connection).pid
-    return Neighbour(path.name, pid, _command(pid))
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 class KubeletView:

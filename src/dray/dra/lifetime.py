@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from dray.dra.metrics import DriverMetrics, NoMetrics
-from dray.dra.owners import refuse_second, who_listens
+from dray.dra.owners import refuse_second
 from dray.dra.register import DriverSockets, DriverState, Phase, Registrar
 from dray.dra.serve import ClaimCalls
 from dray.errors import ConflictError, Error, InvariantError
@@ -29,9 +29,11 @@ from dray.runtime.tasks import STOP_TIMEOUT, running, wait_first
 from dray.wire.dra import DraService
 from dray.wire.health import HealthService, ResourceHealth
 from dray.wire.limits import Limits
+from dray.wire.neighbour import who_listens
 from dray.wire.registration import RegistrationService
 from dray.wire.serve import serve
 from dray.wire.service import Service
+from dray.wire.socket_files import remove_dead
 
 _log = get_log("dra")
 
@@ -143,6 +145,9 @@ class DraDriver:
         """Until the socket for claims is gone, through any number of registration sockets."""
         ours = self.sockets
         await refuse_second(ours, self._clock, self._timing.patience)
+        # A kubelet goes on to call a socket that nobody listens on, and a pod that comes back has another name.
+        for directory in (ours.registry, ours.data_dir):
+            await remove_dead(directory, ours.is_former)
         async with self._served(ours.endpoint, self._services, DATA_MODE):
             endpoint = _inode(ours.endpoint)
             while _is_at(ours.endpoint, endpoint):
@@ -208,7 +213,14 @@ class DraDriver:
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(
-                    serve(path, services, directory_mode=directory_mode, limits=LIMITS)
+                    serve(
+                        path,
+                        services,
+                        directory_mode=directory_mode,
+                        # A kubelet looks at every name that appears in its registry, and complains when it is gone.
+                        staging=self.sockets.data_dir,
+                        limits=LIMITS,
+                    )
                 )
             except ConflictError as error:
                 who = await who_listens(path) or "a process that has just ended"

@@ -20,8 +20,8 @@ from dray.runtime.logs import get_log
 from dray.wire.connect import connect
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, PluginInfo
 from dray.wire.limits import Limits
+from dray.wire.neighbour import who_listens
 from dray.wire.registration import DRA_PLUGIN, GET_INFO_TIMEOUT, RegistrationClient
-from dray.wire.sockets import dial, peer_of
 
 _log = get_log("dra")
 
@@ -30,8 +30,6 @@ MOST_SOCKETS = 1000
 DEPTH = 3
 """Directories below the registry that are looked into."""
 _LIMITS = Limits(receive=2**16)
-_DIAL_SECONDS = 0.2
-_COMMAND_CHARACTERS = 120
 _FIRST_PAUSE = 0.05
 
 
@@ -87,7 +85,8 @@ async def _owner_at(path: Path, sockets: DriverSockets) -> Owner | None:
         return None
     if sockets.is_sibling(path, Path(info.endpoint)):
         return None
-    return Owner(path, info.endpoint or str(path), await who_listens(path) or "a process that just ended")
+    who = await who_listens(path) or "a process that just ended"
+    return Owner(path, info.endpoint or str(path), str(who))
 
 
 async def _info(path: Path) -> PluginInfo | None:
@@ -102,33 +101,6 @@ async def _info(path: Path) -> PluginInfo | None:
     except (Error, TimeoutError) as error:
         _log.debug("a registration socket does not answer", path=path, error=str(error))
         return None
-
-
-async def who_listens(path: Path) -> str:
-    """The process behind a socket, for people; empty where nobody listens."""
-    try:
-        async with asyncio.timeout(_DIAL_SECONDS):
-            connection = await dial(path)
-    except TimeoutError:
-        return "a process that does not answer"
-    except InvariantError:
-        raise
-    except Error:
-        return ""
-    with connection:
-        pid = peer_of(connection).pid
-    if not pid:
-        return "a process not visible from here"
-    return f"{_command(pid) or 'a process'} (pid {pid})"
-
-
-def _command(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    text = " ".join(word.decode(errors="replace") for word in words if word)
-    return "".join(sign if sign.isprintable() else "?" for sign in text)[:_COMMAND_CHARACTERS]
 
 
 def _registration_sockets(directory: Path) -> list[Path]:

@@ -50,6 +50,10 @@ class ClaimDoor(Protocol):
         """
         ...
 
+    def restore(self, claim: ClaimRef, devices: Collection[Device]) -> None:
+        """Call at start for one that is prepared with these, as our own notes say; nobody is asked."""
+        ...
+
     async def give_back(self, claim: ClaimRef) -> None:
         """Call when the claim has nothing any more."""
         ...

@@ -22,7 +22,7 @@ from dray.wire.gen.pluginregistration_v1_pb2 import (
     RegistrationStatusResponse,
 )
 from dray.wire.registration import DRA_PLUGIN
-from dray.wire.sockets import PATH_BYTES
+from dray.wire.socket_files import PATH_BYTES
 
 _log = get_log("dra")
 
@@ -84,6 +84,17 @@ class DriverSockets:
             and endpoint == self.data_dir / f"dra-{other}.sock"
             and registration.name == _named(self.driver, other)
         )
+
+    def is_former(self, name: str) -> bool:
+        """Whether this may be the name of a socket of another process of the driver: before us, or in a rolling update."""
+        if name in (self.registration.name, self.endpoint.name):
+            return False
+        if name in (_named(self.driver, ""), "dra.sock"):
+            return True
+        for prefix, suffix in ((f"{self.driver}-", "-reg.sock"), ("dra-", ".sock")):
+            if name.startswith(prefix) and name.endswith(suffix):
+                return bool(_is_instance(name[len(prefix) : -len(suffix)]))
+        return False
 
     def warning(self) -> str:
         """Why a kubelet may not reach the sockets, or nothing. Ours reaches them."""

@@ -191,12 +191,9 @@ class Holds:
         self._ledger.give_back(kind, claim.uid)
         self._publish()
 
-    def restore_claims(self, kind: str, claims: Collection[ClaimDevices]) -> None:
-        """Call at start, before plugins serve: these claims of the kind are prepared, as the driver's own notes say.
-
-        Again after `wait_ours`, in a rolling update, and whenever the notes are read anew.
-        """
-        self._tell_both(self._ledger.restore(kind, claims, self._now()))
+    def restore_claim(self, claim: ClaimDevices) -> None:
+        """See `ClaimHolds.restore`."""
+        self._tell_both(self._ledger.restore(claim, self._now()))
         self._publish()
 
     def allocated(self, claims: Collection[ClaimDevices]) -> None:
@@ -266,7 +263,7 @@ class Holds:
     async def _take_over(self) -> None:
         """Wait for the end of the process before us, and go on with what it gave to pods.
 
-        Its claims are in the drivers' own notes: `restore_claims` is called again then.
+        Its claims are in the drivers' own notes.
         """
         while not self._known.is_ours:
             try:
@@ -334,9 +331,16 @@ class ClaimHolds:
     async def take(self, claim: Claim, devices: Collection[Device]) -> None:
         """Call before a claim gets these. ConflictError names who has one; twice the same is fine.
 
-        On disk when it returns, at least as allocated: who was killed right after it calls `restore_claims`.
+        Where somebody else could give one away too, it is on disk when it returns, at least as allocated. Who was killed
+        right after it calls `restore`.
         """
         await self.holds.take_claim(ClaimDevices(claim.namespace, claim.name, claim.uid, tuple(devices)))
+
+    def restore(self, claim: Claim, devices: Collection[Device]) -> None:
+        """Call at start for one that is prepared with these, as the driver's own notes say. Nobody is asked: a pod that is
+        noted for one may have ended before the claim got it. Where both have it, that is told.
+        """
+        self.holds.restore_claim(ClaimDevices(claim.namespace, claim.name, claim.uid, tuple(devices)))
 
     async def give_back(self, claim: Claim) -> None:
         """Call when the claim has nothing of this driver any more; also for one that is not known here."""

@@ -121,8 +121,6 @@ class Ledger:
         self._holds = {hold.key: hold for hold in holds}
         self._watched = {key: _Watched(now) for key in self._holds if key[0] == Door.PLUGIN}
         self._allocated: frozenset[str] | None = None
-        self._taken: set[tuple[str, str]] = set()
-        """Kind and claim of what was taken here and not given back."""
 
     @property
     def holds(self) -> tuple[Hold, ...]:
@@ -183,7 +181,6 @@ class Ledger:
                 and (hold.door is Door.PLUGIN or hold.confirmed)
             ]
             self._refuse(device, others)
-        self._taken |= {(device.kind, claim.uid) for device in claim.devices}
         return self._prepare(claim, since)
 
     def adopt(self, holds: Iterable[Hold], now: float) -> None:
@@ -193,17 +190,10 @@ class Ledger:
                 self._holds[hold.key] = hold
                 self._watched[hold.key] = _Watched(now)
 
-    def restore(self, kind: str, claims: Collection[ClaimDevices], since: float) -> tuple[Hold, ...]:
-        """These claims of a kind are prepared, and no others but those that were taken here; what of them was not known."""
-        uids = {claim.uid for claim in claims}
-        for hold in self._of_claims():
-            is_here = hold.uid in uids or (kind, hold.uid) in self._taken
-            if hold.kind == kind and hold.confirmed and not is_here:
-                self._holds[hold.key] = msgspec.structs.replace(hold, confirmed=False)
+    def restore(self, claim: ClaimDevices, since: float) -> tuple[Hold, ...]:
+        """The claim is prepared with these, whoever else is noted for one; what of them was not known."""
         before = set(self._holds)
-        taken = [hold for claim in claims for hold in self._prepare(claim, since)]
-        self._drop_unallocated()
-        return tuple(hold for hold in taken if hold.key not in before)
+        return tuple(hold for hold in self._prepare(claim, since) if hold.key not in before)
 
     def undo(self, noted: Iterable[Hold], before: Mapping[Key, Hold]) -> None:
         """Take back what was noted, where it is still so."""
@@ -216,7 +206,6 @@ class Ledger:
 
     def give_back(self, kind: str, uid: str) -> None:
         """The claim has nothing of this kind any more. While it is allocated, it may come again."""
-        self._taken.discard((kind, uid))
         for hold in self._of_claims():
             if hold.uid == uid and hold.kind == kind and hold.confirmed:
                 self._holds[hold.key] = msgspec.structs.replace(hold, confirmed=False)

@@ -27,7 +27,6 @@ from dray.processes.agent_events import COMPONENT, AgentEvents
 from dray.processes.node_view import NodeView
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
-from dray.runtime.tasks import running
 
 _log = get_log("agent")
 _FLUSH_SECONDS: Final = 2.0
@@ -105,8 +104,7 @@ async def agent_cluster(side: ClusterSide, clock: Clock) -> AsyncIterator[AgentC
         kept = LastKnown(side.state_dir / "node-labels", node_view.LAYOUT)
         node = await stack.enter_async_context(NodeView(client, side.node_name, kept, clock))
         recorder = EventRecorder(client, COMPONENT, clock, host=side.node_name)
-        stack.push_async_callback(recorder.flush, _FLUSH_SECONDS)
-        await stack.enter_async_context(running(recorder.run(), name="events"))
+        await stack.enter_async_context(recorder.recording(_FLUSH_SECONDS))
         events = AgentEvents(recorder, node)
         config = _source(side, client, node, events, clock)
         if isinstance(config, ClusterConfig):

@@ -37,8 +37,8 @@ from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.tasks import running
 
 _log = get_log("controllers")
-VALIDATORS: Final[Mapping[str, Validator]] = {"nvidia": check_nvidia, "sim": check_sim}
-"""Who checks opaque parameters, by kind."""
+VALIDATORS: Final[Mapping[str, Validator]] = {NVIDIA: check_nvidia, "sim.": check_sim}
+"""Who checks opaque parameters of our own drivers, by name; `sim.` is in any domain."""
 Address = tuple[str, int]
 
 
@@ -72,16 +72,31 @@ class ControllersOptions:
     nodes: NodeConfig = field(default_factory=NodeConfig)
 
 
-def validators_of(drivers: Iterable[str]) -> Mapping[str, Validator]:
-    """For these drivers, who checks their parameters; InvalidError for one that takes none, or is not Dray's."""
+def validators_of(
+    drivers: Iterable[str], installed: Callable[[], Mapping[str, Validator]] = dict
+) -> Mapping[str, Validator]:
+    """For these drivers, who checks their parameters; InvalidError for one that nobody here knows.
+
+    `installed` gives those of other packages. It is called where a driver is not Dray's own.
+    """
     found: dict[str, Validator] = {}
+    others: Mapping[str, Validator] | None = None
     for name in drivers:
-        kind = "nvidia" if name == NVIDIA else name.partition(".")[0]
-        if kind not in VALIDATORS or (kind == "nvidia" and name != NVIDIA):
-            text = f"{name!r} has no parameters that are known here: give {NVIDIA} or sim.DOMAIN"
+        check = _own_validator(name)
+        if check is None:
+            others = installed() if others is None else others
+            check = others.get(name)
+        if check is None:
+            there = ", ".join(sorted(others or ())) or "there is none"
+            text = f"{name!r} is not known here: give {NVIDIA}, sim.DOMAIN or a driver of an installed package ({there})"
             raise InvalidError(f"--guard-parameters: {text}", field="--guard-parameters")
-        found[name] = VALIDATORS[kind]
+        found[name] = check
     return found
+
+
+def _own_validator(name: str) -> Validator | None:
+    kind, dot, _ = name.partition(".")
+    return VALIDATORS.get(name) or (VALIDATORS.get(f"{kind}.") if dot else None)
 
 
 async def run_controllers(options: ControllersOptions) -> None:

@@ -20,11 +20,18 @@ async def tell_health(feed: InventoryFeed, events: AgentEvents, holders: Holders
     while True:
         after = await feed.wait_newer(before.generation)
         for device, reason in changes(before.devices, after.devices):
-            message = _message(device)
-            events.tell_node(reason, message)
-            for claim, pods in holders(device):
-                events.tell_claim(claim, reason, message, pods)
+            _tell(device, reason, events, holders)
         before = after
+
+
+def _tell(device: Device, reason: Reason, events: AgentEvents, holders: Holders) -> None:
+    """A pod is told once, though several of its claims may have a share of the device."""
+    message, told = _message(device), set[str]()
+    events.tell_node(reason, message)
+    for claim, pods in holders(device):
+        others = [(name, uid) for name, uid in pods if uid not in told]
+        events.tell_claim(claim, reason, message, others)
+        told |= {uid for _, uid in others}
 
 
 def changes(before: Iterable[Device], after: Iterable[Device]) -> Iterator[tuple[Device, Reason]]:

@@ -1,25 +1,26 @@
 """What is said about pods: events, and the condition PodScheduled of those that found no node.
 
 Words must not slow the work: they wait in a bounded line, the newest for each pod, and go out at a limited rate. What
-does not fit into the line is dropped and counted. The same event of the same pod is one object with a count.
+does not fit into the line is dropped and counted. Writing events is the recorder's (`client.event_recorder`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from dray.api.core import Pod
-from dray.api.kinds import EVENTS, PODS
+from dray.api.kinds import PODS
 from dray.api.meta import format_time
 from dray.client.client import Client
+from dray.client.event_recorder import FOR_A_CLUSTER, EventRecorder, refer_to
+from dray.client.event_series import EventType
 from dray.client.rate_limit import RateLimit, RateLimiter
 from dray.client.requests import PatchType
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, InvariantError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 
@@ -31,14 +32,7 @@ PREEMPTED: Final = "Preempted"
 CONDITIONS_PENDING: Final = "BindingConditionsPending"
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
-_LINE: Final = 10_000
-_REMEMBERED: Final = 10_000
-_NAME_MAX: Final = 230
-_MESSAGE_MAX: Final = 1024
 _PAUSE: Final = 1.0
-_AGAIN: Final = 60.0
-"""Seconds after which an event that is seen again is counted on the server."""
-Kind = Literal["Normal", "Warning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +43,11 @@ class Word:
     """
 
     pod: Pod
-    kind: Kind
+    kind: EventType
     reason: str
     message: str
     condition: str = ""
     nominated: str | None = None
-
-
-@dataclass(slots=True)
-class _Told:
-    at: float
-    unsent: int = 0
 
 
 class Teller:
@@ -73,46 +61,53 @@ class Teller:
         current: Callable[[Pod], Pod | None],
         rate: RateLimit | None = None,
     ) -> None:
-        self.dropped = 0
+        self._pace = pace = FOR_A_CLUSTER if rate is None else replace(FOR_A_CLUSTER, rate=rate)
+        self._events = EventRecorder(client, component, clock, pace=pace)
         self._client = client
-        self._component = component
         self._clock = clock
         self._current = current
-        self._limiter = RateLimiter(rate or RateLimit(50.0, 25), clock)
+        self._limiter = RateLimiter(pace.rate, clock)
         self._line: OrderedDict[tuple[str, str], Word] = OrderedDict()
-        self._told: OrderedDict[str, _Told] = OrderedDict()
+        self._left_out = 0
         self._wake = asyncio.Event()
         self._is_ending = False
 
     @property
     def waiting(self) -> int:
-        """How many words are in the line."""
-        return len(self._line)
+        """How many words and events are not written yet."""
+        return len(self._line) + self._events.waiting
+
+    @property
+    def dropped(self) -> int:
+        """How many never will be."""
+        return self._left_out + self._events.dropped
 
     def tell(self, word: Word) -> None:
         """Say it when there is time. A newer word with the same reason about the same pod takes its place."""
         key = (word.pod.metadata.uid, word.reason)
-        if key not in self._line and len(self._line) >= _LINE:
+        if key not in self._line and len(self._line) >= self._pace.waiting:
             self._line.popitem(last=False)
-            self.dropped += 1
+            self._left_out += 1
         self._line[key] = word
         self._wake.set()
 
-    async def run(self, workers: int = 4) -> None:
+    async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for number in range(workers):
-                group.create_task(self._work(), name=f"events {number}")
+            group.create_task(self._events.run(), name="events")
+            for number in range(self._pace.writers):
+                group.create_task(self._work(), name=f"words {number}")
 
     async def flush(self, seconds: float) -> None:
-        """Say what is in the line, for so long at most. For the end of a process."""
+        """Say what waits, for so long at most. For the end of a process."""
         self._is_ending = True
         try:
             async with asyncio.timeout(seconds):
                 while self._line:
                     await self._say(self._line.popitem(last=False)[1])
+                await self._events.flush(seconds)
         except TimeoutError:
-            _log.info("some events were not written", left=len(self._line))
+            _log.info("some events were not written", left=self.waiting)
 
     async def _work(self) -> None:
         while True:
@@ -127,7 +122,7 @@ class Teller:
         try:
             if word.condition or word.nominated is not None:
                 await self._set_condition(word)
-            await self._event(word)
+            self._events.tell(refer_to(word.pod), word.kind, word.reason, word.message)
         except InvariantError:
             raise
         except Error as error:  # such as a pod that is gone, or a namespace that is being deleted
@@ -177,67 +172,6 @@ class Teller:
                 continue
             return True
         return False
-
-    async def _event(self, word: Word) -> None:
-        document = self._document(word)
-        name, now = document["metadata"]["name"], self._clock.monotonic()
-        told = self._told.get(name)
-        if told is not None and now - told.at < _AGAIN:
-            told.unsent += 1
-            return
-        more = 1 + (told.unsent if told is not None else 0)
-        self._told[name] = _Told(now)
-        self._told.move_to_end(name)
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
-        await self._write(document, more, is_known=told is not None)
-
-    async def _write(self, document: dict[str, Any], more: int, *, is_known: bool) -> None:
-        name, namespace = document["metadata"]["name"], document["metadata"]["namespace"]
-        if not is_known:
-            try:
-                await self._client.create(EVENTS, document)
-            except ConflictError:  # from before a restart
-                pass
-            else:
-                return
-        try:
-            known = await self._client.get(EVENTS, name, namespace=namespace)
-        except NotFoundError:  # events are kept for an hour or so
-            await self._client.create(EVENTS, document)
-            return
-        change = {"count": known.count + more, "lastTimestamp": document["lastTimestamp"]}
-        await self._client.patch(EVENTS, name, change, namespace=namespace)
-
-    def _document(self, word: Word) -> dict[str, Any]:
-        meta, now = word.pod.metadata, format_time(self._clock.now())
-        message = word.message[:_MESSAGE_MAX]
-        said = f"{meta.uid}\n{self._component}\n{word.reason}\n{message}"
-        suffix = hashlib.sha256(said.encode()).hexdigest()[:16]
-        pod = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": meta.name,
-            "namespace": meta.namespace,
-            "uid": meta.uid,
-        }
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": f"{meta.name[:_NAME_MAX].rstrip('.-')}.{suffix}",
-                "namespace": meta.namespace,
-            },
-            "involvedObject": pod,
-            "type": word.kind,
-            "reason": word.reason,
-            "message": message,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
 
 
 def scheduled(pod: Pod, node: str) -> Word:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from dray.controllers.guard.parameters import Validator
+from dray.drivers.contract import TakesClaims
 from dray.errors import Error, InvalidError
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.logs import get_log
@@ -47,6 +49,12 @@ def installed_drivers(taken: Collection[str] = (), found: Iterable[EntryPoint] |
             continue
         kinds.append(kind)
     return Installed(tuple(kinds), tuple(broken))
+
+
+def installed_validators(found: Iterable[EntryPoint] | None = None) -> dict[str, Validator]:
+    """Who checks the parameters of claims for them, by the driver's name. Broken ones are logged and left out."""
+    adapted = [kind.driver for kind in installed_drivers(found=found).kinds]
+    return {one.kind: one.check_parameters for one in adapted if isinstance(one, TakesClaims)}
 
 
 def _load(entry: EntryPoint) -> OwnKind:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dray.errors import Error, InvalidError, UnavailableError
+from dray.processes.flags import add_cluster, add_host, read_options
 from dray.sdk.driver import Driver, check_driver
 
 if TYPE_CHECKING:
-    from dray.processes.agent import AgentOptions
+    from dray.processes.agent_options import AgentOptions
 
 _FAILED: Final = 1
 _BAD_INPUT: Final = 2
@@ -59,23 +60,9 @@ def _serve(driver: Driver, arguments: argparse.Namespace) -> None:
 
 
 def _options(driver: Driver, arguments: argparse.Namespace) -> AgentOptions:
-    from dray.processes.agent import AgentOptions
-    from dray.processes.agent_cluster import find_server, parse_node_name
-
-    kubelet_dir: Path = arguments.kubelet_dir.absolute()
-    state_dir: Path = arguments.state_dir or kubelet_dir / "plugins" / driver.name / "state"
-    return AgentOptions(
-        config=None,
-        access=find_server(arguments.kubeconfig),
-        node_name=parse_node_name(arguments.node_name),
-        instance=arguments.instance_id,
-        cdi_dir=arguments.cdi_dir.absolute(),
-        kubelet_dir=kubelet_dir,
-        device_plugin_dir=arguments.device_plugin_dir.absolute(),
-        state_dir=state_dir.absolute(),
-        host_root=arguments.host_root,
-        metrics=_address(arguments.metrics_address),
-    )
+    shared = read_options(arguments)
+    state_dir: Path = arguments.state_dir or shared.kubelet_dir / "plugins" / driver.name / "state"
+    return replace(shared, state_dir=state_dir.absolute())
 
 
 def _list(driver: Driver, host_root: str) -> None:
@@ -109,81 +96,18 @@ def _parser(driver: Driver) -> argparse.ArgumentParser:
         default=choices[-1],
         help=f"as a device plugin, through DRA, or both (default {choices[-1]})",
     )
-    parser.add_argument(
-        "--host-root", default="/", metavar="R", help="where the host's /sys, /proc and /dev are (default /)"
-    )
-    parser.add_argument(
-        "--metrics-address",
-        default="none",
-        metavar="A",
-        help="where /metrics, /healthz and /readyz are served: HOST:PORT, port 0: any (default none)",
-    )
-    _add_places(parser)
-    _add_cluster(parser.add_argument_group("the API server, for DRA"))
-    _add_logs(parser.add_argument_group("logs"))
-    return parser
-
-
-def _add_places(parser: argparse.ArgumentParser) -> None:
-    for flag, variable, place, text in (
-        ("--kubelet-dir", "KUBELET_DIR", "/var/lib/kubelet", "the kubelet's root directory"),
-        (
-            "--device-plugin-dir",
-            "DEVICE_PLUGIN_DIR",
-            "/var/lib/kubelet/device-plugins",
-            "where the kubelet's device plugin socket is",
-        ),
-        ("--cdi-dir", "CDI_DIR", "/var/run/cdi", "where CDI files are written"),
-    ):
-        parser.add_argument(
-            flag,
-            type=Path,
-            default=Path(os.environ.get(variable) or place),
-            metavar="D",
-            help=f"{text} (default ${variable}, else {place})",
-        )
+    add_host(parser, metrics="none", reads_environment=True)
     parser.add_argument(
         "--state-dir",
         type=Path,
         metavar="D",
         help="what must be known after a restart (default: with the driver, in the kubelet's directory)",
     )
-
-
-def _add_cluster(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--kubeconfig",
-        type=Path,
-        default=Path(os.environ["KUBECONFIG"]) if os.environ.get("KUBECONFIG") else None,
-        metavar="K",
-        help="how to reach it (default: $KUBECONFIG, else in a pod its service account; none: do not)",
-    )
-    group.add_argument(
-        "--node-name",
-        default=os.environ.get("NODE_NAME", ""),
-        metavar="N",
-        help="this node's name (default: $NODE_NAME, else the host's)",
-    )
-    group.add_argument(
-        "--instance-id",
-        default=os.environ.get("POD_UID", ""),
-        metavar="ID",
-        help="tells two processes of a rolling update apart (default: $POD_UID; empty: one at a time)",
-    )
+    add_cluster(parser.add_argument_group("the API server, for DRA"), reads_environment=True)
+    _add_logs(parser.add_argument_group("logs"))
+    return parser
 
 
 def _add_logs(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--log-format", choices=["text", "json"], default="text")
     group.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="info")
-
-
-def _address(text: str) -> tuple[str, int] | None:
-    """`host:port` or `[v6]:port`; None for `none`."""
-    if text == "none":
-        return None
-    host, separator, port = text.rpartition(":")
-    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise InvalidError(
-            f"--metrics-address {text!r} must be HOST:PORT, or none", field="--metrics-address"
-        )
-    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)

@@ -17,7 +17,8 @@ from dray import __version__
 from dray.errors import InvalidError, InvariantError, ProtocolError, UnavailableError
 from dray.wire.limits import DEFAULT, Limits
 from dray.wire.service import Req, Res, Streaming, Unary
-from dray.wire.sockets import RETRY_SECONDS, dial
+from dray.wire.socket_files import RETRY_SECONDS
+from dray.wire.sockets import dial
 from dray.wire.status import BrokenMessage, Code, StatusError, TooLarge, to_error
 from dray.wire.transport.http2 import CallProtocol
 from dray.wire.transport.messages import pack, unpack

@@ -31,19 +31,21 @@ async def serve(
     *,
     mode: int = 0o600,
     directory_mode: int | None = None,
+    staging: Path | None = None,
     allowed_uids: Collection[int] | None = None,
     limits: Limits = DEFAULT,
 ) -> AsyncIterator[Server]:
     """Listen while the context is open. Entered: callers get answers. Left: stopped, and the socket is gone.
 
     The socket appears under its name only when it has its `mode` and accepts calls. A socket that nobody listens on
-    is replaced; one that somebody does is a ConflictError. `directory_mode` lets missing parents be made. With
-    `allowed_uids` other users' connections are closed at once.
+    is replaced; one that somebody does is a ConflictError. `directory_mode` lets missing parents be made; see `listening`
+    for `staging`. With `allowed_uids` other users' connections are closed at once.
 
     On the way out streams end at once with UNAVAILABLE, unary calls get `limits.grace` seconds, then all are
     cancelled. A file that replaced ours meanwhile is left alone. An InvariantError in a handler ends the body.
     """
-    async with listening(Path(path), mode=mode, directory_mode=directory_mode) as listener:
+    opened = listening(Path(path), mode=mode, directory_mode=directory_mode, staging=staging)
+    async with opened as listener:
         server = Server(listener, services, limits, allowed_uids)
         try:
             async with running(server.host(), name=f"serve {path}", stop_timeout=limits.stop):

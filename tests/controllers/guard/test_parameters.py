@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dray.controllers.guard.parameters import Parameters
-from dray.errors import InvalidError
+from dray.errors import HardwareError, InvalidError
 from tests.controllers.objects import Json
 
 
@@ -75,3 +75,17 @@ def test_parameters_that_are_no_object_are_refused(parameters: object) -> None:
 def test_what_holds_no_parameters_passes(resource: str, document: Json) -> None:
     """Whether the object itself is well formed is the API server's business."""
     PARAMETERS.check(resource, document)
+
+
+def test_a_check_with_a_fault_of_its_own_refuses() -> None:
+    def faulty(parameters: Mapping[str, Any]) -> None:
+        raise HardwareError("theirs.example: config failed: KeyError: 'x'")
+
+    with pytest.raises(InvalidError) as caught:
+        Parameters({"theirs.example": faulty}).check(
+            "deviceclasses", {"spec": {"config": [entry("fast", driver="theirs.example")]}}
+        )
+    assert str(caught.value) == (
+        "spec.config[0].opaque.parameters: theirs.example: config failed: KeyError: 'x' "
+        "(driver theirs.example, requests: all)"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import threading
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -25,6 +26,12 @@ from tests.controllers.guard.reviews import add_claims, allocated, result, revie
 from tests.controllers.objects import Json
 from tests.controllers.server import cluster
 
+HANGS = threading.Event()
+
+
+def hangs(parameters: Mapping[str, Any]) -> None:
+    HANGS.wait(30)
+
 
 def picky(parameters: Mapping[str, Any]) -> None:
     raise InvalidError("mode: unknown", field="mode")
@@ -33,7 +40,9 @@ def picky(parameters: Mapping[str, Any]) -> None:
 @asynccontextmanager
 async def served(guard: Guard, directory: Path, metrics: Metrics) -> AsyncIterator[aiohttp.ClientSession]:
     certificates = serving_certificate(directory, ["127.0.0.1"], datetime.now(UTC))
-    server = GuardServer(guard, Parameters({"ours.example": picky}), metrics)
+    server = GuardServer(
+        guard, Parameters({"ours.example": picky, "slow.example": hangs}), metrics, seconds=0.2
+    )
     context = ssl.create_default_context(cafile=str(certificates.ca))
     async with serve(server, "127.0.0.1", 0, certificates) as port:
         connector = aiohttp.TCPConnector(ssl=context)
@@ -106,5 +115,9 @@ async def test_parameters_need_no_lead(tmp_path: Path) -> None:
             refusal = await ask(session, "/parameters", json.dumps(document).encode())
             assert refusal["status"]["code"] == 422
             assert refusal["status"]["message"].startswith("spec.config[0].opaque.parameters.mode: unknown")
+            slow = json.dumps(document).replace("ours.example", "slow.example")
+            refusal = await ask(session, "/parameters", slow.encode())
+            assert refusal["status"]["code"] == 503 and "did not end in 0.2 s" in refusal["status"]["message"]
+            HANGS.set()
             document["request"]["resource"] = {"resource": "pods"}  # type: ignore[index]
             assert (await ask(session, "/parameters", json.dumps(document).encode()))["allowed"]

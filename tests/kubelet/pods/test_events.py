@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from dray.client.event_series import MESSAGE_MAX
 from dray.errors import InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.pods import events
-from dray.kubelet.pods.events import LONGEST, PodEvent
+from dray.kubelet.pods.events import PodEvent
 from dray.kubelet.rejection import Rejection
 from tests.kubelet.pods.pods import pod
 
@@ -102,7 +103,7 @@ def test_words_are_the_kubelets(event: PodEvent, expected: tuple[str, ...]) -> N
 
 def test_a_long_message_is_cut() -> None:
     event = events.failed(POD, "a", InvalidError("x" * 5000))
-    assert len(event.message) == LONGEST
+    assert len(event.message) == MESSAGE_MAX
     assert event.message.endswith("x...")
 
 

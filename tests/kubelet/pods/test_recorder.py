@@ -14,7 +14,7 @@ from dray.client.access import ClusterAccess
 from dray.client.client import Client
 from dray.errors import InvalidError
 from dray.kubelet.pods import events
-from dray.kubelet.pods.recorder import WAITING, ApiEvents, EventLog
+from dray.kubelet.pods.recorder import PACE, ApiEvents, EventLog
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 from tests.client.servers import ScriptedServer, reply, scripted, status
@@ -95,18 +95,6 @@ async def test_an_event_is_made_once_and_then_counted(
     assert (counted.document["count"], counted.document["lastTimestamp"]) == (2, "2030-01-01T00:00:05Z")
 
 
-async def test_one_that_the_server_forgot_is_made_anew(server: ScriptedServer, told: ApiEvents) -> None:
-    missing = status(404, "NotFound", 'events "x" not found')
-    server.answer(reply(), missing, reply())
-    async with running(told.run(), name="events"):
-        told.record(events.killing(served(), "a"))
-        await wait_seen(server, 1)
-        told.record(events.killing(served(), "a"))
-        await wait_seen(server, 3)
-    assert [one.method for one in server.seen] == ["POST", "PATCH", "POST"]
-    assert server.seen[2].document["count"] == 2
-
-
 async def test_a_server_that_is_away_gets_them_later_in_order(
     server: ScriptedServer, told: ApiEvents, clock: FakeClock
 ) -> None:
@@ -136,13 +124,17 @@ async def test_what_is_refused_is_left_out_and_told_once(
     assert sum("do not reach" in line.message for line in caplog.records) == 1
 
 
-async def test_while_nobody_takes_them_the_newest_wait(server: ScriptedServer, told: ApiEvents) -> None:
-    for number in range(WAITING + 5):
+async def test_while_nobody_takes_them_the_newest_wait(
+    server: ScriptedServer, told: ApiEvents, clock: FakeClock
+) -> None:
+    for number in range(PACE.waiting + 5):
         told.record(events.created(served(f"u{number}"), "a"))
-    async with running(told.run(), name="events"):
-        await wait_seen(server, WAITING)
+    async with running(told.run(), name="events"), asyncio.timeout(30):
+        while len(server.seen) < PACE.waiting:
+            await clock.advance(1)
+            await asyncio.sleep(0.005)
     uids = [one.document["involvedObject"]["uid"] for one in server.seen]
-    assert uids == [f"u{number}" for number in range(5, WAITING + 5)]
+    assert uids == [f"u{number}" for number in range(5, PACE.waiting + 5)]
 
 
 async def test_a_pod_without_an_object_has_its_events_in_the_log_alone(

@@ -183,12 +183,47 @@ def test_a_useless_file_is_set_aside_whole_and_told(path: Path, reason: str) -> 
     assert load(path) == Loaded(None, None)
 
 
-def test_every_set_aside_file_gets_a_name_of_its_own(path: Path) -> None:
+def test_the_newest_of_the_files_set_aside_stay(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(12):
         put(path, b"damaged %d" % number)
         load(path)
-    aside = [path.with_name(f"holds.corrupt-20300101T000000Z-{n}").read_bytes() for n in range(12)]
-    assert aside == [b"damaged %d" % n for n in range(12)]
+        aside = [name for name in names(path) if ".corrupt-" in name]
+        oldest = max(0, number - 4)
+        expected = {f"holds.corrupt-20300101T000000Z-{n}" for n in range(oldest, number + 1)}
+        assert set(aside) == expected
+    kept = [path.with_name(f"holds.corrupt-20300101T000000Z-{n}").read_bytes() for n in range(7, 12)]
+    assert kept == [b"damaged %d" % n for n in range(7, 12)]
+    removed = [record for record in caplog.records if "removed" in record.getMessage()]
+    assert len(removed) == 7
+
+
+def test_what_was_just_set_aside_stays_though_the_clock_went_back(path: Path) -> None:
+    later = [f"holds.corrupt-2031010{day}T000000Z-0" for day in range(1, 9)]
+    for name in later:
+        put(path.with_name(name), b"of a clock that was wrong")
+    put(path, b"damaged")
+    aside = load(path).set_aside
+    assert aside is not None and aside.moved_to is not None
+    assert Path(aside.moved_to).read_bytes() == b"damaged"
+    assert names(path) == ["holds.corrupt-20300101T000000Z-0", *later[4:], "holds.lock"]
+
+
+def test_only_files_set_aside_of_this_checkpoint_are_removed(path: Path) -> None:
+    others = [
+        "holds.corrupt-20200101T000000Z-0.gz",
+        "holds.corrupt-mine",
+        "holdsXcorrupt-20200101T000000Z-0",
+        "other.corrupt-20200101T000000Z-0",
+    ]
+    for name in others:
+        put(path.with_name(name), b"kept")
+    path.with_name("holds.corrupt-20200101T000000Z-0").mkdir()  # was a directory under the checkpoint's name
+    for number in range(7):
+        put(path, b"damaged %d" % number)
+        assert load(path).set_aside is not None
+    assert set(others) | {"holds.corrupt-20200101T000000Z-0"} < set(names(path))
+    # A directory is never removed: somebody may have put something there.
+    assert sum(name.startswith("holds.corrupt-2030") for name in names(path)) == 5
 
 
 def test_every_single_flipped_bit_is_noticed(in_memory: Path) -> None:
@@ -446,7 +481,7 @@ def test_a_really_full_disk_at_every_amount_of_free_space(
 # --- kills ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scenario", ["first", "replace", "leftover", "damaged"])
+@pytest.mark.parametrize("scenario", ["first", "replace", "leftover", "damaged", "damaged again"])
 def test_a_kill_at_every_system_call_leaves_a_whole_state(
     in_memory: Path, run_program: RunProgram, scenario: str
 ) -> None:

@@ -16,6 +16,7 @@ from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
 from dray.api.scheduling import PodGroup, group_name
 from dray.client.client import Client
+from dray.client.event_recorder import FOR_A_CLUSTER, LAST_WORDS, EventRecorder, refer_to
 from dray.client.requests import Selection
 from dray.controllers.claims.claim_plan import groups_to_look_up, plan_claim, pods_to_look_up
 from dray.controllers.claims.group_plan import plan_group
@@ -30,7 +31,6 @@ from dray.controllers.following import follow
 from dray.controllers.metrics import asks_admin_access
 from dray.controllers.pictures import Surroundings
 from dray.controllers.queues import MeteredQueue
-from dray.controllers.recorder import Recorder
 from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
@@ -59,14 +59,15 @@ class ClaimController:
         self._config = config
         self._picture = LivePicture(around.pictures, clock, has_groups=config.policy.workload_claims)
         self._writer = Writer(client)
-        self._events = Recorder(client, "resource_claim", clock)
+        self._events = EventRecorder(client, "resource_claim", clock, pace=FOR_A_CLUSTER)
         self._creates = around.metrics.claim_creates
         around.metrics.follow_claims(self._picture.claims)
 
     async def run(self) -> None:
         """Until cancelled; the pictures must be entered."""
-        with self.following():
-            await self.queue.run(self._look_at, workers=self._config.workers)
+        async with self._events.recording(LAST_WORDS):
+            with self.following():
+                await self.queue.run(self._look_at, workers=self._config.workers)
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -168,7 +169,7 @@ class ClaimController:
             except (ConflictError, NotFoundError):
                 known = await self._read_all(work)
                 continue
-            await self._report(one, faults)
+            self._report(one, faults)
             return
         where = f"{work.kind} {work.namespace}/{work.name}"
         raise UnavailableError(f"{where}: others keep changing it or its claims")
@@ -217,9 +218,9 @@ class ClaimController:
         if there:
             await self._writer.record(RecordClaims(there), owner)
 
-    async def _report(self, one: Pod | PodGroup, faults: tuple[Fault, ...]) -> None:
+    def _report(self, one: Pod | PodGroup, faults: tuple[Fault, ...]) -> None:
         for fault in faults:
-            await self._events.tell(one, "Warning", FAILED, str(fault))
+            self._events.tell(refer_to(one), "Warning", FAILED, str(fault))
         if faults:
             where = f"{one.kind.lower()} {one.metadata.namespace}/{one.metadata.name}"
             raise UnavailableError(f"{where}: {'; '.join(map(str, faults))}")

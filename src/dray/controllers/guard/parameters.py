@@ -1,6 +1,6 @@
-"""Opaque parameters of our own drivers, checked when a claim, template or class is written instead of at prepare. Pure.
+"""Opaque parameters of known drivers, checked when a claim, template or class is written instead of at prepare. Pure.
 
-A driver is in the registry or it is somebody else's: then nobody here knows its parameters, and they pass.
+A driver is in the registry, or nobody here knows its parameters and they pass.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from dray.errors import InvalidError
+from dray.errors import HardwareError, InvalidError
 
 Validator = Callable[[Mapping[str, Any]], None]
-"""Raises InvalidError for parameters that the driver would refuse at prepare; `field` is the place within them."""
+"""Raises InvalidError for parameters that the driver would refuse at prepare; `field` is the place within them.
+
+HardwareError: the check of somebody's driver has a fault of its own. It would fail at prepare just so."""
 
 PLACES: Final = {
     "resourceclaims": ("spec", "devices", "config"),
@@ -73,6 +75,8 @@ def _ask(validator: Validator, parameters: object, path: str, whose: str) -> Ite
     except InvalidError as error:
         field = f"{path}.{error.field}" if error.field else path
         yield f"{field}: {str(error).removeprefix(f'{error.field}: ')} ({whose})"
+    except HardwareError as error:
+        yield f"{path}: {error} ({whose})"
 
 
 def _whose(driver: object, entry: Mapping[str, Any]) -> str:

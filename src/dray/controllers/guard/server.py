@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -16,17 +17,23 @@ from dray.controllers.guard.webhook import CLAIMS_PATH, PARAMETERS_PATH
 from dray.errors import InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, server_context
 from dray.runtime.metrics import Metrics
+from dray.runtime.threads import Threads
 
 _LIMIT: Final = 8 * 2**20
 """A claim is at most 1.5 MiB in etcd; a review holds it twice."""
 _STOP_SECONDS: Final = 2.0
+CHECK_SECONDS: Final = 5.0
+"""For a driver's check of its parameters; the API server waits for ten."""
 
 
 class GuardServer:
     """Answers reviews; what cannot be understood is 400, and so refused by the API server."""
 
-    def __init__(self, guard: Guard, parameters: Parameters, metrics: Metrics) -> None:
+    def __init__(
+        self, guard: Guard, parameters: Parameters, metrics: Metrics, *, seconds: float = CHECK_SECONDS
+    ) -> None:
         self._guard, self._parameters = guard, parameters
+        self._threads, self._seconds = Threads(), seconds
         self._reviews = metrics.counter(
             "dray_guard_reviews", "Writes that the API server asked about.", ["path", "code"]
         )
@@ -71,11 +78,15 @@ class GuardServer:
         return await self._guard.review(review)
 
     async def _check(self, review: Review) -> Answer:
-        """Needs no lead: it depends on nothing but the object."""
+        """Needs no lead: it depends on nothing but the object. In a thread: strangers' checks may hang, the guard may not."""
         try:
-            self._parameters.check(review.resource.resource, *documents_in(review))
+            check = partial(self._parameters.check, review.resource.resource, *documents_in(review))
+            await self._threads.run(check, doing="check parameters", seconds=self._seconds)
         except InvalidError as error:
             return Answer(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        except UnavailableError:
+            text = f"the driver's check of its parameters did not end in {self._seconds:g} s"
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
         return ALLOWED
 
     async def _readyz(self, _: web.Request) -> web.Response:

@@ -13,6 +13,7 @@ from dray.api.kinds import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_S
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.scheduling import group_name, is_group
 from dray.client.client import Client
+from dray.client.event_recorder import FOR_A_CLUSTER, LAST_WORDS, EventRecorder, refer_to
 from dray.client.requests import PatchType, WriteOptions
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.following import follow
@@ -20,7 +21,6 @@ from dray.controllers.index import Index
 from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_claims import has_claims, is_pod
 from dray.controllers.queues import MeteredQueue
-from dray.controllers.recorder import Recorder
 from dray.controllers.taints.eviction import CORRECT, Eviction, EvictionPolicy, Pools, pod_eviction
 from dray.controllers.taints.rule_status import PERIOD, count, new_condition, wait
 from dray.errors import NotFoundError
@@ -77,13 +77,14 @@ class TaintController:
 
     async def run(self) -> None:
         """Until cancelled; the pictures must be entered."""
-        with (
-            follow(self._rules, self._see_rule),
-            follow(self._slices, self._see_slice),
-            follow(self._claims, self._see_claim),
-            follow(self._pods, self._see_pod),
-        ):
-            await self.queue.run(self._look_at, workers=self._config.workers)
+        async with self._story.events.recording(LAST_WORDS):
+            with (
+                follow(self._rules, self._see_rule),
+                follow(self._slices, self._see_slice),
+                follow(self._claims, self._see_claim),
+                follow(self._pods, self._see_pod),
+            ):
+                await self.queue.run(self._look_at, workers=self._config.workers)
 
     def _see_pod(self, old: Pod | None, new: Pod | None) -> None:
         pod = new or old
@@ -150,7 +151,7 @@ class TaintController:
             return
         eviction = pod_eviction(pod, self._claim_of, self._pools, self._rules.values(), self._config.policy)
         if eviction is None:
-            await self._story.cancelled(pod)
+            self._story.cancelled(pod)
             return
         self._story.pending.add(pod.metadata.uid)
         left = (eviction.when - self._clock.now()).total_seconds()
@@ -196,7 +197,7 @@ class _Story:
         self.evicted: Counter[str] = Counter()
         self._client, self._clock, self._metrics = around.client, around.clock, around.metrics
         self._ender = PodEnder(around.client, _MANAGER, around.clock)
-        self._events = Recorder(around.client, _MANAGER, around.clock)
+        self.events = EventRecorder(around.client, _MANAGER, around.clock, pace=FOR_A_CLUSTER)
 
     async def evict(self, pod: Pod, eviction: Eviction) -> bool:
         """Whether it was done here."""
@@ -207,16 +208,16 @@ class _Story:
             self._metrics.device_evictions.inc()
             late = (self._clock.now() - eviction.when).total_seconds()
             self._metrics.device_eviction_lag.observe(max(0.0, late))
-            await self._events.tell(pod, "Normal", EVENT, "Marking for deletion")
+            self.events.tell(refer_to(pod), "Normal", EVENT, "Marking for deletion")
             self.evicted.update({one.rule for one in eviction.reasons if one.rule})
         return is_done
 
-    async def cancelled(self, pod: Pod) -> None:
+    def cancelled(self, pod: Pod) -> None:
         """The pod may stay after all; nothing for one that was not to go."""
         if pod.metadata.uid in self.pending:
             self.pending.discard(pod.metadata.uid)
             if pod.metadata.deletion_timestamp is None:
-                await self._events.tell(pod, "Normal", EVENT, "Cancelling deletion")
+                self.events.tell(refer_to(pod), "Normal", EVENT, "Cancelling deletion")
 
     async def tell_rule(self, rule: DeviceTaintRule, condition: dict[str, object] | None) -> None:
         """Apply the condition to that very rule."""

@@ -97,7 +97,9 @@ class MetadataFiles:
             with self._kept.opened() as directory:
                 changed |= _ensure(directory, name, self._content(entry, request), fresh)
             with self._kept_cdi.opened() as directory:
-                changed |= _ensure(directory, f"{self._prefix}{name}", self._cdi_content(entry, request), fresh)
+                changed |= _ensure(
+                    directory, f"{self._prefix}{name}", self._cdi_content(entry, request), fresh
+                )
         return changed
 
     def remove(self, uid: str, *, requests: Iterable[str] | None) -> None:

@@ -72,7 +72,7 @@ class Recovery:
         removed = await self._books.checkpoint.change(lambda state: (state, self._sweep(state)))
         for entry in self._books.checkpoint.latest.entries:
             if entry.phase is Phase.COMPLETED:
-                await self._hold(entry)
+                self._books.around.door.restore(entry.claim, entry.held_devices())
         if dropped or removed:
             _log.info("claims recovered", dropped=len(dropped), files_removed=len(removed))
         return Started(tuple(dropped), removed)
@@ -87,7 +87,7 @@ class Recovery:
         for claim in claims:
             entry = self._lost(claim)
             if entry is not None and await self._books.checkpoint.change(partial(_note, entry)):
-                await self._hold(entry)
+                await self._take(entry)
                 noted.append(entry.claim)
         return tuple(noted)
 
@@ -148,13 +148,13 @@ class Recovery:
             _log.warning("files of no claim are not removed", error=str(error))
         return tuple(removed)
 
-    async def _hold(self, entry: Entry) -> None:
+    async def _take(self, entry: Entry) -> None:
         try:
             await self._books.around.door.take(entry.claim, entry.held_devices())
         except InvariantError:
             raise
         except Error as error:
-            _log.error("prepared claim does not hold its devices", claim=str(entry.claim), error=str(error))
+            _log.error("allocated claim does not hold its devices", claim=str(entry.claim), error=str(error))
 
     def _lost(self, claim: ResourceClaim) -> Entry | None:
         try:

@@ -19,27 +19,36 @@ from dray.hardware.nvml.facts import Placement, short_bus_id
 from dray.hardware.nvml.protocol import PROFILES, Handle, NvmlChanges
 
 _PERSISTENCED = "/run/nvidia-persistenced/socket"
+_MOST_MINOR = 2**20 - 1
 _MOST_SLICES = 64
 
 
-class SetMigMode(HostChange, frozen=True):
-    """Let a card be divided, or not. It is switched off only once the last instance is gone: until then nothing is done."""
-
-    files: ClassVar[tuple[str, ...]] = ("/dev/nvidia{minor}",)
+class _CardChange(HostChange, frozen=True):
     needs: ClassVar[tuple[Capability, ...]] = (Capability.NVIDIA,)
-    undone_by: ClassVar[str] = "SetMigMode"
 
     address: str
-    minor: int
-    on: bool
 
     def __post_init__(self) -> None:
-        _check(self.address, self.minor)
+        check_address(self.address)
 
     @property
     def device(self) -> str:
         """The card's address."""
         return self.address
+
+
+class SetMigMode(_CardChange, frozen=True):
+    """Let a card be divided, or not. It is switched off only once the last instance is gone: until then nothing is done."""
+
+    files: ClassVar[tuple[str, ...]] = ("/dev/nvidia{minor}",)
+    undone_by: ClassVar[str] = "SetMigMode"
+
+    minor: int
+    on: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self.minor, 0, _MOST_MINOR, "minor")
 
     def describe(self) -> str:
         """One line."""
@@ -72,25 +81,31 @@ class SetMigMode(HostChange, frozen=True):
         return is_on == self.on or (not self.on and bool(nvml.gpu_instances(handle)))
 
 
-class CreateMigDevice(HostChange, frozen=True):
-    """Make a GPU instance of a profile from slice `start` on, and in it one compute instance that takes all of it."""
-
-    files: ClassVar[tuple[str, ...]] = ("/dev/nvidia{minor}", f"{NODES}/nvidia-cap*")
-    needs: ClassVar[tuple[Capability, ...]] = (Capability.NVIDIA, Capability.MKNOD)
-    undone_by: ClassVar[str] = "DestroyMigDevice"
-
-    address: str
+class _MigDeviceChange(_CardChange, frozen=True):
     minor: int
     profile: int
     start: int
 
     def __post_init__(self) -> None:
-        _check(self.address, self.minor, self.profile, self.start)
+        super().__post_init__()
+        check_range(self.minor, 0, _MOST_MINOR, "minor")
+        check_range(self.profile, 0, 2**16 - 1, "profile")
+        check_range(self.start, 0, _MOST_SLICES - 1, "start")
 
-    @property
-    def device(self) -> str:
-        """The card's address."""
-        return self.address
+    def _find(self, nvml: NvmlChanges, handle: Handle) -> int | None:
+        """The GPU instance that is there."""
+        for instance, profile, placement in nvml.gpu_instances(handle):
+            if (profile, placement.start) == (self.profile, self.start):
+                return instance
+        return None
+
+
+class CreateMigDevice(_MigDeviceChange, frozen=True):
+    """Make a GPU instance of a profile from slice `start` on, and in it one compute instance that takes all of it."""
+
+    files: ClassVar[tuple[str, ...]] = ("/dev/nvidia{minor}", f"{NODES}/nvidia-cap*")
+    needs: ClassVar[tuple[Capability, ...]] = (Capability.NVIDIA, Capability.MKNOD)
+    undone_by: ClassVar[str] = "DestroyMigDevice"
 
     def describe(self) -> str:
         """One line."""
@@ -99,13 +114,13 @@ class CreateMigDevice(HostChange, frozen=True):
     def is_so(self, host: Access) -> bool:
         """It is there, with its compute instance."""
         with _card(host, self.address) as (nvml, handle):
-            found = _instance(nvml, handle, self.profile, self.start)
+            found = self._find(nvml, handle)
             return found is not None and bool(nvml.compute_instances(handle, found))
 
     def perform(self, host: Access) -> Effect:
         """Also finishes one that was half made. ConflictError where other instances have the slices."""
         with _card(host, self.address) as (nvml, handle):
-            found = _instance(nvml, handle, self.profile, self.start)
+            found = self._find(nvml, handle)
             made = found is None
             instance = self._create(nvml, handle) if found is None else found
             compute = nvml.compute_instances(handle, instance)
@@ -147,25 +162,11 @@ class CreateMigDevice(HostChange, frozen=True):
         raise HardwareError(f"{self.address} has no MIG profile {self.profile}", device=self.address)
 
 
-class DestroyMigDevice(HostChange, frozen=True):
+class DestroyMigDevice(_MigDeviceChange, frozen=True):
     """Take the MIG device of a profile at slice `start` away: its compute instances, then its GPU instance."""
 
     files: ClassVar[tuple[str, ...]] = ("/dev/nvidia{minor}",)
-    needs: ClassVar[tuple[Capability, ...]] = (Capability.NVIDIA,)
     undone_by: ClassVar[str] = "CreateMigDevice"
-
-    address: str
-    minor: int
-    profile: int
-    start: int
-
-    def __post_init__(self) -> None:
-        _check(self.address, self.minor, self.profile, self.start)
-
-    @property
-    def device(self) -> str:
-        """The card's address."""
-        return self.address
 
     def describe(self) -> str:
         """One line."""
@@ -174,12 +175,12 @@ class DestroyMigDevice(HostChange, frozen=True):
     def is_so(self, host: Access) -> bool:
         """There is no such GPU instance."""
         with _card(host, self.address) as (nvml, handle):
-            return _instance(nvml, handle, self.profile, self.start) is None
+            return self._find(nvml, handle) is None
 
     def perform(self, host: Access) -> Effect:
         """ConflictError while a process uses it. One without a compute instance is taken away all the same."""
         with _card(host, self.address) as (nvml, handle):
-            instance = _instance(nvml, handle, self.profile, self.start)
+            instance = self._find(nvml, handle)
             if instance is None:
                 return Effect(changed=False)
             for compute in nvml.compute_instances(handle, instance):
@@ -188,23 +189,13 @@ class DestroyMigDevice(HostChange, frozen=True):
         return Effect(changed=True, undo=CreateMigDevice(self.address, self.minor, self.profile, self.start))
 
 
-class SetPersistence(HostChange, frozen=True):
+class SetPersistence(_CardChange, frozen=True):
     """Whether the driver keeps a card that nobody uses. There is nothing to do on hosts without nvidia-persistenced."""
 
     files: ClassVar[tuple[str, ...]] = ("/dev/nvidiactl",)
-    needs: ClassVar[tuple[Capability, ...]] = (Capability.NVIDIA,)
     undone_by: ClassVar[str] = "SetPersistence"
 
-    address: str
     on: bool
-
-    def __post_init__(self) -> None:
-        check_address(self.address)
-
-    @property
-    def device(self) -> str:
-        """The card's address."""
-        return self.address
 
     def describe(self) -> str:
         """One line."""
@@ -250,13 +241,6 @@ def _handle(nvml: NvmlChanges, address: str) -> Handle:
     raise NotFoundError(message, kind="device", name=address)
 
 
-def _instance(nvml: NvmlChanges, handle: Handle, profile: int, start: int) -> int | None:
-    for instance, profile_id, placement in nvml.gpu_instances(handle):
-        if (profile_id, placement.start) == (profile, start):
-            return instance
-    return None
-
-
 def _occupied(nvml: NvmlChanges, handle: Handle, place: Placement) -> str:
     """Who is in the way, in words."""
     wanted = set(place.slices)
@@ -277,10 +261,3 @@ def _refused(error: NvmlError, address: str) -> Error:
     if error.code is Code.INSUFFICIENT_RESOURCES:
         return ConflictError(message)
     return HardwareError(message, device=address)
-
-
-def _check(address: str, minor: int, profile: int = 0, start: int = 0) -> None:
-    check_address(address)
-    check_range(minor, 0, 2**20 - 1, "minor")
-    check_range(profile, 0, 2**16 - 1, "profile")
-    check_range(start, 0, _MOST_SLICES - 1, "start")

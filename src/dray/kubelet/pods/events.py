@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 from dray.api.core import ObjectReference, Pod
 from dray.api.core.container import Container
 from dray.api.quoting import quote
+from dray.client.event_series import MESSAGE_MAX, EventType
 from dray.errors import Error
 from dray.kubelet.rejection import Rejection
-
-LONGEST = 1024
-"""Characters of a message: it is kept to recognise the event when it comes again."""
-
-
-class Kind(StrEnum):
-    """Of an Event."""
-
-    NORMAL = "Normal"
-    WARNING = "Warning"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +19,7 @@ class PodEvent:
     """Something that happened to a pod, or to one of its containers (`about.field_path`)."""
 
     about: ObjectReference
-    kind: Kind
+    kind: EventType
     reason: str
     message: str
 
@@ -59,7 +49,7 @@ def not_unprepared(pod: Pod, error: Error) -> PodEvent:
 def sandbox_changed(pod: Pod) -> PodEvent:
     """The pod had a sandbox, which is over: after a reboot, or where somebody ended it."""
     text = "Pod sandbox changed, it will be killed and re-created."
-    return PodEvent(_about(pod), Kind.NORMAL, "SandboxChanged", text)
+    return PodEvent(_about(pod), "Normal", "SandboxChanged", text)
 
 
 def no_sandbox(pod: Pod, error: Error) -> PodEvent:
@@ -88,7 +78,7 @@ def pulled(pod: Pod, container: Container) -> PodEvent:
 def not_pulled(pod: Pod, container: Container, error: Error) -> PodEvent:
     """There is no such image."""
     text = f"Failed to pull image {quote(container.image)}: {error}"
-    return PodEvent(_about(pod, container.name), Kind.WARNING, "Failed", _cut(text))
+    return PodEvent(_about(pod, container.name), "Warning", "Failed", _cut(text))
 
 
 def created(pod: Pod, container: str) -> PodEvent:
@@ -104,7 +94,7 @@ def started(pod: Pod, container: str) -> PodEvent:
 def failed(pod: Pod, container: str, error: Error, container_id: str = "") -> PodEvent:
     """It could not be made or started. Its id gives way to its name, or each try would be another event."""
     text = str(error).replace(container_id, container) if container_id else str(error)
-    return PodEvent(_about(pod, container), Kind.WARNING, "Failed", _cut(f"Error: {text}"))
+    return PodEvent(_about(pod, container), "Warning", "Failed", _cut(f"Error: {text}"))
 
 
 def killing(pod: Pod, container: str) -> PodEvent:
@@ -115,7 +105,7 @@ def killing(pod: Pod, container: str) -> PodEvent:
 def back_off(pod: Pod, container: str) -> PodEvent:
     """It ended too often: it waits before it is started again."""
     text = f"Back-off restarting failed container {container} in pod {full_name(pod)}"
-    return PodEvent(_about(pod, container), Kind.WARNING, "BackOff", text)
+    return PodEvent(_about(pod, container), "Warning", "BackOff", text)
 
 
 def full_name(pod: Pod) -> str:
@@ -124,15 +114,15 @@ def full_name(pod: Pod) -> str:
 
 
 def _normal(pod: Pod, container: str, reason: str, message: str) -> PodEvent:
-    return PodEvent(_about(pod, container), Kind.NORMAL, reason, _cut(message))
+    return PodEvent(_about(pod, container), "Normal", reason, _cut(message))
 
 
 def _warning(pod: Pod, reason: str, message: str) -> PodEvent:
-    return PodEvent(_about(pod), Kind.WARNING, reason, _cut(message))
+    return PodEvent(_about(pod), "Warning", reason, _cut(message))
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return text if len(text) <= MESSAGE_MAX else f"{text[: MESSAGE_MAX - 3]}..."
 
 
 def _about(pod: Pod, container: str = "") -> ObjectReference:

@@ -7,12 +7,12 @@ server, from the moment when they are allocated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from dray.api.kinds import RESOURCE_CLAIMS, Resource
+from dray.api.kinds import PODS, RESOURCE_CLAIMS, Resource
 from dray.api.meta import Model, ObjectMeta
 from dray.api.resource.claim_status import DeviceRequestAllocationResult
 from dray.client.client import Client
@@ -31,6 +31,8 @@ from dray.runtime.tasks import wait_first
 from dray.runtime.threads import Threads
 
 _NOTES_SECONDS: Final = 5.0
+Pods = tuple[tuple[str, str], ...]
+"""Name and uid of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +131,15 @@ class _Allocation(Model, frozen=True, kw_only=True):
     devices: _Results = _Results()
 
 
+class _User(Model, frozen=True, kw_only=True):
+    resource: str = ""
+    name: str = ""
+    uid: str = ""
+
+
 class _Status(Model, frozen=True, kw_only=True):
     allocation: _Allocation | None = None
+    reserved_for: tuple[_User, ...] = ()
 
 
 class ClaimPicture(Model, frozen=True, kw_only=True):
@@ -143,6 +152,11 @@ class ClaimPicture(Model, frozen=True, kw_only=True):
     def results(self) -> tuple[DeviceRequestAllocationResult, ...]:
         """What it was given; nothing while it is not allocated."""
         return () if self.status.allocation is None else self.status.allocation.devices.results
+
+    @property
+    def pods(self) -> Pods:
+        """Those it is reserved for."""
+        return tuple((one.name, one.uid) for one in self.status.reserved_for if one.resource == PODS.plural)
 
 
 _CLAIMS: Final = Resource(
@@ -171,13 +185,28 @@ class AllocatedClaims:
         self._feed = feed
         self._driver_of = driver_of
         self._clock = clock
+        self._claims: Mapping[str, ClaimPicture] = {}
+
+    def pods_of(self, uid: str) -> Pods:
+        """The pods that a claim with devices of this node is reserved for, as far as it is known."""
+        return self._claims[uid].pods if uid in self._claims else ()
+
+    def having(self, device: Device) -> Iterator[ClaimPicture]:
+        """The claims that were given it, alone or with others, but not those that only look on (adminAccess)."""
+        wanted = (self._driver_of(device.kind), self._node, device_name(device), False)
+        for claim in self._claims.values():
+            given = {(one.driver, one.pool, one.device, bool(one.admin_access)) for one in claim.results}
+            if wanted in given:
+                yield claim
 
     async def run(self) -> NoReturn:
         """Until cancelled. While the API server is away, what was known stays."""
         async with Informer(self._client, _CLAIMS, indexers={"pool": _pools}, clock=self._clock) as informer:
             while True:
                 generation, inventory = informer.generation, self._feed.current
-                self._tell(informer.indexed("pool", self._node), inventory)
+                claims = informer.indexed("pool", self._node)
+                self._claims = {claim.metadata.uid: claim for claim in claims}
+                self._tell(self._claims.values(), inventory)
                 await wait_first(
                     informer.wait_changed(generation), self._feed.wait_newer(inventory.generation)
                 )

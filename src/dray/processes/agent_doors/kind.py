@@ -124,14 +124,9 @@ class DraKind:
             await stack.enter_async_context(publisher)
             status = ClaimStatus(ground.client, name, ground.clock)
             await stack.enter_async_context(status.writing())
-            calls = ClaimCalls(
-                name,
-                preparer,
-                FetchedClaims(ground.client, name),
-                ground.clock,
-                metrics=metrics,
-                reports=ClaimReports(status, ground.events),
-            )
+            reports = ClaimReports(status, ground.events)
+            claims = reports.noting(FetchedClaims(ground.client, name))
+            calls = ClaimCalls(name, preparer, claims, ground.clock, metrics=metrics, reports=reports)
             self.driver = DraDriver(
                 DriverSockets(name, ground.kubelet_dir, ground.instance),
                 calls,

@@ -1,7 +1,7 @@
 """One inventory, two doors: the ledger, the feed of each door, and the loops that keep them true, put together.
 
-The order at start: open, `restore_claims` for each kind whose claims a driver has on disk, look at the machine, `begin`,
-and only then serve plugins and drivers.
+The order at start: open, look at the machine, `begin`, and only then serve plugins and drivers; each driver restores the
+holds of the claims that it has on disk before it serves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dray.inventory.holds import Holds
 from dray.inventory.inventory import InventoryFeed
 from dray.inventory.ledger import Door
 from dray.processes.agent_config import Served
-from dray.processes.agent_doors.holders import AllocatedClaims, KubeletLooks, LookPace
+from dray.processes.agent_doors.holders import AllocatedClaims, KubeletLooks, LookPace, Pods
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import single
@@ -58,6 +58,8 @@ class TwoDoors:
     """Where drivers note what they have prepared."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Of kinds that claims have devices of: the driver that prepared them, whatever the configuration says by now."""
+    claims: AllocatedClaims | None = None
+    """Where there is an API server."""
 
     def want(self, served: Served) -> None:
         """Offer it like this from now on. A driver gets another name when its claims are given back: call it again then."""
@@ -100,12 +102,19 @@ class TwoDoors:
         asked |= {(driver.kind, resource) for resource, driver in resources.items()}
         return frozenset(kind for kind, resource in asked if self.door_of(kind, resource).has(Door.DRA))
 
-    def claims_of(self, device: Device) -> Iterator[tuple[ClaimRef, tuple[tuple[str, str], ...]]]:
-        """The claims that have a device; their pods are not known here."""
+    def claims_of(self, device: Device) -> Iterator[tuple[ClaimRef, Pods]]:
+        """The claims that have a device or a share of it, sorted, with the pods they are reserved for."""
+        found = set[ClaimRef]()
         for hold in self.holds.current.holds:
             if hold.door is Door.DRA and hold.covers(device):
                 namespace, _, name = hold.owner.partition("/")
-                yield ClaimRef(namespace, name, hold.uid), ()
+                found.add(ClaimRef(namespace, name, hold.uid))
+        # What many share is in no ledger.
+        for claim in self.claims.having(device) if self.claims is not None else ():
+            meta = claim.metadata
+            found.add(ClaimRef(meta.namespace, meta.name, meta.uid))
+        for ref in sorted(found):
+            yield ref, self.claims.pods_of(ref.uid) if self.claims is not None else ()
 
     async def begin(self) -> None:
         """Call once when the machine was looked at, before anybody is served. A kubelet that is away is asked again later."""
@@ -124,7 +133,8 @@ class TwoDoors:
 
     async def follow_claims(self, client: Client, node: str) -> NoReturn:
         """Beside `run`, where there is an API server. Without one call `holds.allocated(())` once."""
-        await AllocatedClaims(self.holds, client, node, self.feed, self.driver_of, self.clock).run()
+        self.claims = AllocatedClaims(self.holds, client, node, self.feed, self.driver_of, self.clock)
+        await self.claims.run()
 
 
 @contextmanager

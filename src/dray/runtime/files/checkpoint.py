@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from dray.errors import ConflictError, InvariantError, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
@@ -18,15 +19,20 @@ from dray.runtime.files.checkpoint_format import Format, Unreadable
 from dray.runtime.files.durable import make_directory, open_directory, put_in_place, sync_directory
 from dray.runtime.files.filelock import FileLock
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.logs import get_log
+
+_log = get_log("runtime.checkpoint")
 
 T = TypeVar("T")
 
+KEPT: Final = 5
+"""How many unusable files stay beside a checkpoint: who damages it again and again must not fill the disk."""
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A file that could not be used and was renamed, never deleted. `moved_to` is None where even that failed."""
+    """A file that could not be used and was renamed. `moved_to` is None where even that failed."""
 
     path: str
     reason: str
@@ -203,14 +209,16 @@ class Checkpoint(Generic[T]):
             os.close(descriptor)
 
     def _set_aside(self, directory: int, reason: str) -> SetAside:
-        """Rename the file to a name that was never used; nothing is deleted, however many there are."""
+        """Rename the file to a name of its own; of those that were set aside before, the newest stay."""
         name, path = self._path.name, str(self._path)
         try:
             self._lock.acquire()
-            taken = set(os.listdir(directory))
-            stem = f"{name}.corrupt-{self._clock.now():%Y%m%dT%H%M%SZ}-"
-            number = next(n for n in range(len(taken) + 1) if f"{stem}{n}" not in taken)
-            os.rename(name, f"{stem}{number}", src_dir_fd=directory, dst_dir_fd=directory)
+            before = _aside(directory, name)
+            stamp = f"{self._clock.now():%Y%m%dT%H%M%SZ}"
+            # Above all others of this second, never one that was removed: the numbers tell the order.
+            number = max((one.number + 1 for one in before if one.stamp == stamp), default=0)
+            moved = f"{name}.corrupt-{stamp}-{number}"
+            os.rename(name, moved, src_dir_fd=directory, dst_dir_fd=directory)
         except (OSError, UnavailableError) as error:
             return SetAside(path, reason, None, getattr(error, "strerror", None) or str(error))
         self._unusable = None
@@ -218,7 +226,35 @@ class Checkpoint(Generic[T]):
             OSError
         ):  # after a power cut it may carry its old name again, and is set aside again
             sync_directory(directory)
-        return SetAside(path, reason, str(self._path.with_name(f"{stem}{number}")))
+        self._remove_old(directory, before)
+        return SetAside(path, reason, str(self._path.with_name(moved)))
+
+    def _remove_old(self, directory: int, before: list[_Aside]) -> None:
+        """All but the newest of those before this one, whatever the clock said. What cannot be removed stays."""
+        for one in before[: max(0, len(before) - (KEPT - 1))]:
+            path = str(self._path.with_name(one.name))
+            try:
+                os.unlink(one.name, dir_fd=directory)
+            except OSError as error:
+                _log.warning("old unusable checkpoint cannot be removed", path=path, error=error.strerror)
+            else:
+                _log.warning("old unusable checkpoint removed", path=path, kept=KEPT)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Aside:
+    """A file that was set aside, in the order of time."""
+
+    stamp: str
+    number: int
+    name: str
+
+
+def _aside(directory: int, name: str) -> list[_Aside]:
+    """What was set aside for this checkpoint, oldest first. Other names are not ours."""
+    is_one = re.compile(re.escape(name) + r"\.corrupt-([0-9]{8}T[0-9]{6}Z)-([0-9]{1,9})").fullmatch
+    found = ((one, is_one(one)) for one in os.listdir(directory))
+    return sorted(_Aside(match[1], int(match[2]), one) for one, match in found if match)
 
 
 def _read_up_to(descriptor: int, limit: int) -> bytes:

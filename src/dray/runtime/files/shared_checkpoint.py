@@ -70,7 +70,7 @@ class _Waiting(Generic[T]):
 class SharedCheckpoint(Generic[T]):
     """Entered = read once. Used from one loop; every wait is in a thread. Left = what was begun is on the disk.
 
-    A damaged or foreign file is set aside, never deleted, and is no error: `rescue` says how to go on. The lock is the
+    A damaged or foreign file is set aside and is no error: `rescue` says how to go on. The lock is the
     file `<name>.turn`, held only while the file is read and written; a killed process holds nothing.
     """
 

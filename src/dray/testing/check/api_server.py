@@ -29,6 +29,8 @@ from dray.api.kinds import ALL_RESOURCES, Resource, by_plural
 from dray.api.names import SUFFIX_ALPHABET, generate
 from dray.api.prepare import prepare_create, prepare_status, prepare_update
 from dray.api.validation import validate, validate_status
+from dray.apiserver.patching.entry import JSON_PATCH
+from dray.apiserver.patching.json_patch import json_patched, read_operations
 from dray.errors import ConflictError, Error, InvalidError, NotFoundError
 from dray.runtime.clock import Clock
 from dray.testing.check import kubernetes_protobuf
@@ -91,11 +93,14 @@ class SmallApiServer:
             return web.json_response(self._read(request, place))
         if request.method == "DELETE":
             return web.json_response(await self._delete(request, place))
+        if request.method == "PATCH" and request.content_type == JSON_PATCH:
+            steps = read_operations(await _decoded(request))
+            return web.json_response(await self.update(place, json_patched(self._get(place), steps)))
         document = await _body(request)
         if request.method == "POST":
             return web.json_response(await self.create(place, document), status=HTTPStatus.CREATED)
         if request.method == "PATCH":
-            document = self._patched(place, document, request.content_type)
+            document = merged(copy.deepcopy(self._get(place)), document)
         return web.json_response(await self.update(place, document))
 
     def _read(self, request: web.Request, place: Place) -> Document:
@@ -198,11 +203,6 @@ class SmallApiServer:
             await self._store("DELETED", place.resource, key, copy.deepcopy(document))
         return {"apiVersion": "v1", "kind": "Status", "status": "Success"}
 
-    def _patched(self, place: Place, change: Document, content_type: str) -> Document:
-        if content_type == "application/json-patch+json":
-            raise InvalidError("JSON patches are not known here: send a merge patch")
-        return merged(copy.deepcopy(self._get(place)), change)
-
     async def _watch(self, request: web.Request, place: Place) -> web.StreamResponse:
         query = request.query
         response = web.StreamResponse(headers={"Content-Type": _JSON})
@@ -252,16 +252,19 @@ async def _send(response: web.StreamResponse, change: str, document: Document) -
 
 
 async def _body(request: web.Request) -> Document:
-    data = await request.read()
     if request.content_type == kubernetes_protobuf.CONTENT_TYPE:
-        return kubernetes_protobuf.read_object(data)
-    try:
-        found = json.loads(data)
-    except ValueError as error:
-        raise InvalidError(f"the body is not JSON: {error}") from error
+        return kubernetes_protobuf.read_object(await request.read())
+    found = await _decoded(request)
     if not isinstance(found, dict):
         raise InvalidError("the body is not an object")
     return found
+
+
+async def _decoded(request: web.Request) -> Any:
+    try:
+        return json.loads(await request.read())
+    except ValueError as error:
+        raise InvalidError(f"the body is not JSON: {error}") from error
 
 
 def parse_path(path: str) -> Place:

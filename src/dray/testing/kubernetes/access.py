@@ -44,7 +44,7 @@ class AdminAccess:
         request = urllib.request.Request(  # noqa: S310 - always https to our own server
             self._server + path,
             method=method,
-            data=None if body is None else json.dumps(body).encode(),
+            data=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=timeout, context=self._tls) as answer:  # noqa: S310

@@ -28,8 +28,10 @@ def prepare(directory: Path, scenario: str) -> None:
             checkpoint.save(OLD)
     if scenario == "leftover":
         (directory / ".state.tmp").write_bytes(b"half a sta")
-    if scenario == "damaged":
+    if scenario in ("damaged", "damaged again"):
         (directory / "state").write_bytes(DAMAGED)
+    for day in range(1, 8 if scenario == "damaged again" else 0):
+        (directory / f"state.corrupt-2020010{day}T000000Z-0").write_bytes(b"older")
 
 
 def work(directory: Path) -> None:
@@ -56,10 +58,21 @@ def judge(directory: Path, scenario: str, finished: bool) -> str:
     aside = {name for name in names if ".corrupt-" in name}
     if names - aside - {"state", "state.lock"}:
         return f"left behind: {sorted(names)}"
+    if scenario == "damaged again":
+        return judge_again(directory, aside)
     if scenario == "damaged":
         kept = [(directory / name).read_bytes() for name in aside]
         return "" if kept == [DAMAGED] else f"the damaged file was not kept once: {sorted(names)}"
     return f"set aside for no reason: {loaded.set_aside}" if aside or loaded.set_aside else ""
+
+
+def judge_again(directory: Path, aside: set[str]) -> str:
+    """The damaged file is kept, and the newest of the older ones; a kill leaves more of these, never fewer."""
+    kept = sorted((directory / name).read_bytes() for name in aside)
+    if kept.count(DAMAGED) != 1 or not 4 <= kept.count(b"older") <= 7:
+        return f"not kept as it should be: {sorted(aside)}"
+    newest = {f"state.corrupt-2020010{day}T000000Z-0" for day in range(4, 8)}
+    return "" if newest <= aside else f"newer ones were removed: {sorted(aside)}"
 
 
 def main() -> None:

@@ -42,7 +42,5 @@ class NoPods:
 @asynccontextmanager
 async def pod_resources(kubelet_dir: Path) -> AsyncIterator[None]:
     """Served while entered."""
-    path = kubelet_dir / SOCKET
-    path.parent.mkdir(exist_ok=True)
-    async with serve(path, [PodResourcesService(NoPods())]):
+    async with serve(kubelet_dir / SOCKET, [PodResourcesService(NoPods())], directory_mode=0o750):
         yield
