@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from msgspec.structs import replace
 
+from dray.api.field_errors import FieldError, Reason
 from dray.api.kinds import RESOURCE_CLAIMS
 from dray.api.meta import Condition
 from dray.api.resource import ResourceClaim
@@ -21,7 +22,7 @@ from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.status import DENIED_SECONDS, ClaimStatus, DeviceDetails
-from dray.errors import ConflictError, DeniedError, UnavailableError
+from dray.errors import ConflictError, DeniedError, InvalidError, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
@@ -219,6 +220,45 @@ async def test_what_passes_is_tried_again_with_the_newest_word(tmp_path: Path) -
             status.prepared(claim, (ONE,))
             await until(lambda: status.is_idle)
             assert len((await read(client, "a")).status.devices) == 1
+
+
+IMMUTABLE = InvalidError(
+    "field is immutable", causes=(FieldError("status.allocation", Reason.INVALID, "field is immutable"),)
+)
+"""What a real API server answers to server-side apply where the allocation's parameters are not in its own notation."""
+
+
+async def test_where_apply_would_touch_the_allocation_only_our_entries_are_patched(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [IMMUTABLE, ConflictError("somebody wrote first"), IMMUTABLE]
+    async with grudging(tmp_path, *failures) as (server, client):
+        claim = await allocated(client, "a", (DRIVER, "dev-1"), (DRIVER, "dev-2"), ("other.io", "x"))
+        raw = await client.get_raw(RESOURCE_CLAIMS, "a", namespace="default")
+        mine = {"driver": DRIVER, "pool": "pool", "device": "dev-1", "conditions": [condition("Theirs")]}
+        other = {"driver": "other.io", "pool": "pool", "device": "x", "data": {"kept": True}, "new": 1}
+        raw["status"]["devices"] = [mine, {**mine, "device": "dev-2"}, other]
+        await client.update(RESOURCE_CLAIMS, raw, subresource="status")
+        status = ClaimStatus(client, DRIVER, SystemClock())
+        async with status.writing():
+            status.prepared(claim, (ONE,))
+            await until(lambda: status.is_idle)
+            assert server.writes == 4
+            found = await client.get_raw(RESOURCE_CLAIMS, "a", namespace="default")
+            assert found["status"]["devices"][0] == other
+            (entry,) = found["status"]["devices"][1:]
+            assert [one["type"] for one in entry["conditions"]] == ["Ready", "Theirs"]
+            assert found["status"]["allocation"] == raw["status"]["allocation"]
+            # An apply that says nothing does not touch anything, and is not refused: it does not remove the entry either.
+            status.unprepared(ref_of(claim))
+            await until(lambda: status.is_idle)
+            found = await client.get_raw(RESOURCE_CLAIMS, "a", namespace="default")
+            assert found["status"]["devices"] == [other]
+            server.failures = [IMMUTABLE, IMMUTABLE]
+            status.prepared(claim, (ONE,))
+            await until(lambda: status.is_idle)
+    (why,) = [vars(one)["fields"]["error"] for one in caplog.records if "not written" in one.message]
+    assert "spaces between the JSON of its parameters" in why
 
 
 async def test_missing_rights_are_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

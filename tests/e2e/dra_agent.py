@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import urllib.error
 from collections.abc import Callable, Iterable, Iterator
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from dray.dra.claims.books import CHECKPOINT
-from dray.dra.claims.metadata import DIRECTORY
+from dray.dra.claims.locks import DIRECTORY as LOCKS
 from dray.dra.claims.state import STATE_FORMAT, Phase
 from dray.inventory.holds_file import Content
 from dray.inventory.ledger import Door
 from dray.runtime.files.checkpoint_format import Format
+from dray.runtime.files.recent import Recent
 from dray.testing.kubernetes.cluster import Cluster
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.images import BUSYBOX
@@ -177,6 +179,14 @@ class DraNode:
         with contextlib.suppress(urllib.error.HTTPError):
             self.cluster.request("DELETE", path)
 
+    def touch(self, name: str, value: str) -> None:
+        """Change a pod a little: a kubelet that was refused asks again at once, and not after 10 to 15 seconds."""
+        found = self.find("Pod", name)
+        if found is not None:
+            found["metadata"].setdefault("annotations", {})["touched"] = value
+            with contextlib.suppress(urllib.error.HTTPError):  # it changed meanwhile, which is as good
+                self.cluster.request("PUT", f"{_KINDS['Pod'].format('default')}/{name}", found)
+
     def delete_pod(self, name: str, namespace: str = "default") -> None:
         """Until it is gone."""
         path = f"{_KINDS['Pod'].format(namespace)}/{name}"
@@ -250,19 +260,24 @@ class DraNode:
         """Until nothing is left of any claim."""
         with contextlib.suppress(Exception):
             self.wait(lambda: self.leftovers() == [], "everything to be given back", 30.0)
-        assert self.leftovers() == []
+        left = self.leftovers()
+        assert left == [], left
 
     # What is left
 
     def entries(self, driver: str = SIM) -> dict[str, Phase]:
-        """The claims of the driver's checkpoint."""
+        """The claims of the driver's checkpoint, those that were begun only now too: they wait for no disk."""
         path = self._data(driver) / CHECKPOINT
-        if not path.exists():
-            return {}
-        return {one.claim.uid: one.phase for one in STATE_FORMAT.decode(path.read_bytes()).entries}
+        state = Recent(path, STATE_FORMAT).read()
+        if state is None:
+            if not path.exists():
+                return {}
+            state = STATE_FORMAT.decode(path.read_bytes())
+        return {one.claim.uid: one.phase for one in state.entries}
 
     def cdi_files(self) -> list[str]:
-        return sorted(path.name for path in (self.cluster.dirs.run / "cdi").glob("*") if "dray" in path.name)
+        found = (path for path in self._cdi.glob("*") if not path.is_dir())
+        return sorted(path.name for path in found if "dray" in path.name)
 
     def held(self) -> list[str]:
         """What claims hold by the ledger."""
@@ -274,8 +289,15 @@ class DraNode:
         found = [f"CDI file {name}" for name in self.cdi_files()] + [f"hold {one}" for one in self.held()]
         for driver in (SIM, GENERIC):
             found += [f"entry {uid} {phase}" for uid, phase in self.entries(driver).items()]
-            found += [f"metadata {path.name}" for path in (self._data(driver) / DIRECTORY).glob("*")]
+            found += [f"metadata {path.name}" for path in (self._cdi / f"{driver}_metadata").glob("*")]
+            found += [
+                f"lock {path.name}" for path in (self._data(driver) / LOCKS).glob("*") if is_locked(path)
+            ]
         return found
+
+    @property
+    def _cdi(self) -> Path:
+        return self.cluster.dirs.run / "cdi"
 
     def _data(self, driver: str) -> Path:
         return self.cluster.dirs.kubelet / "plugins" / driver
@@ -295,6 +317,16 @@ class DraNode:
             with error:
                 return error.code != 404
         return True
+
+
+def is_locked(path: Path) -> bool:
+    """Whether some process holds it now."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def access(cluster: Cluster) -> tuple[str, ...]:

@@ -23,9 +23,9 @@ SEES = f"test $(ls /dev/dray-sim | wc -l) = 1 && test -s {metadata_path('device'
 class PodStream:
     """Each pod looks for its one device and for the file about it, and ends; or it stays and is deleted.
 
-    They are named after the template. With `patience`, seconds, a pod that does not run by then may be deleted too: a
-    kubelet that was refused waits long before it asks again. `wrong` are those that failed or took too long; `done`
-    how many are gone again.
+    They are named after the template. With `patience`, seconds, a pod that does not run by then is deleted, and any pod
+    touched now and then: a kubelet that was refused waits long before it asks again. `wrong` are those that failed or
+    took too long; `done` how many are gone again.
     """
 
     def __init__(
@@ -93,15 +93,18 @@ class PodStream:
                 self._end(name, found[name])
 
     def _end(self, name: str, found: dict[str, Any]) -> None:
-        phase = found["status"]["phase"]
-        if found["metadata"].get("deletionTimestamp"):
-            return
-        if phase == "Failed":
+        phase, is_deleted = found["status"]["phase"], "deletionTimestamp" in found["metadata"]
+        if phase == "Failed" and not is_deleted:
             self.wrong.append(f"{name} failed: {found['status']}")
-        if phase in ("Failed", "Succeeded") or self._is_enough(name, phase):
+        if not is_deleted and (phase in ("Failed", "Succeeded") or self._is_enough(name, phase)):
             self.node.delete(f"{_PATH}/{name}")
+        elif (is_deleted or phase == "Pending") and self._is_waiting_long(name):
+            self.node.touch(name, f"{time.monotonic():.3f}")
 
     def _is_enough(self, name: str, phase: str) -> bool:
         if phase == "Running":
             return name in self._stays and self._dice.random() < 0.3
+        return self._is_waiting_long(name) and self._dice.random() < 0.3
+
+    def _is_waiting_long(self, name: str) -> bool:
         return time.monotonic() - self._since[name] > self.patience and self._dice.random() < 0.1

@@ -6,7 +6,7 @@ entries of other drivers, and conditions that others put into ours, stay as they
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ from dray.api.meta import Condition, to_time
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim_status import AllocatedDeviceStatus, NetworkDeviceData
 from dray.client.client import Client
-from dray.client.requests import Preconditions
+from dray.client.requests import PatchType, Preconditions, WriteOptions
 from dray.dra.metrics import Method
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.errors import ConflictError, DeniedError, Error, InvalidError, NotFoundError
@@ -39,6 +39,8 @@ DATA_BYTES: Final = 10 * 1024
 DENIED_SECONDS: Final = 300.0
 """How long nothing is tried after a refusal of our rights; until then what would be written is dropped."""
 _AT_ONCE: Final = 4
+_ALLOCATION, _DEVICES = "status.allocation", "/status/devices"
+Document = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class ClaimStatus:
         self, client: Client, driver: str, clock: Clock, *, details: Details = lambda device: _NOTHING
     ) -> None:
         self._client = client
-        self._driver = driver
+        self._driver, self._manager = driver, f"dray-{driver}"
         self._clock = clock
         self._details = details
         self._wanted: dict[str, _Wanted] = {}
@@ -145,15 +147,53 @@ class ClaimStatus:
             return
         status = {"devices": [to_raw(entry) for entry in entries]} if entries else {}
         document = {"metadata": {"name": ref.name}, "status": status}
-        await self._client.apply(
-            RESOURCE_CLAIMS,
-            document,
-            manager=f"dray-{self._driver}",
-            force=True,
-            namespace=ref.namespace,
-            subresource="status",
-            preconditions=Preconditions(uid=ref.uid),
-        )
+        try:
+            written = await self._client.apply(
+                RESOURCE_CLAIMS,
+                document,
+                manager=self._manager,
+                force=True,
+                namespace=ref.namespace,
+                subresource="status",
+                preconditions=Preconditions(uid=ref.uid),
+            )
+        except InvalidError as error:
+            if error.field != _ALLOCATION:
+                raise
+            is_done = False
+        else:  # what was put in by a patch does not go by server-side apply
+            is_done = not _is_ready_still(written, self._driver, entries)
+        if not is_done:
+            await self._replace(ref, status.get("devices", []))
+
+    async def _replace(self, ref: ClaimRef, entries: Sequence[Document]) -> None:
+        """Put our entries in by a JSON patch.
+
+        Server-side apply makes the API server write the whole status anew. Where the allocation holds parameters whose
+        keys are not sorted (Go writes `kind` first), or a number as `1.0`, they come out in other bytes than they were
+        stored in, and the server refuses to change what is allocated. A JSON patch leaves the rest as it is, but for
+        spaces.
+        """
+        claim = await self._client.get_raw(RESOURCE_CLAIMS, ref.name, namespace=ref.namespace)
+        changes = operations(claim.get("status", {}).get("devices"), self._driver, entries)
+        if not changes:
+            return
+        try:
+            await self._client.patch(
+                RESOURCE_CLAIMS,
+                ref.name,
+                changes,
+                PatchType.JSON,
+                namespace=ref.namespace,
+                subresource="status",
+                options=WriteOptions(field_manager=self._manager),
+                preconditions=Preconditions(ref.uid, claim["metadata"]["resourceVersion"]),
+            )
+        except InvalidError as error:
+            if error.field != _ALLOCATION:
+                raise
+            text = "was made with spaces between the JSON of its parameters, which the API server drops and misses"
+            raise InvalidError(f"{text}: send it without (kubectl does)", field=_ALLOCATION) from error
 
     async def _is_there(self, ref: ClaimRef) -> bool:
         try:
@@ -202,6 +242,37 @@ def is_told(claim: ResourceClaim, driver: str, entries: tuple[AllocatedDeviceSta
     if set(found) != {_key(entry) for entry in entries}:
         return False
     return all(_says(found[_key(entry)], entry) for entry in entries)
+
+
+def _is_ready_still(claim: ResourceClaim, driver: str, entries: tuple[AllocatedDeviceStatus, ...]) -> bool:
+    wanted = {_key(one) for one in entries}
+    ours = [one for one in claim.status.devices if one.driver == driver and _key(one) not in wanted]
+    return any(condition.type == READY for one in ours for condition in one.conditions)
+
+
+def operations(devices: list[Document] | None, driver: str, entries: Iterable[Document]) -> list[Document]:
+    """A JSON patch of a claim that replaces the driver's entries; others' stay, and their conditions in ours."""
+    found = list(devices or ())
+    mine = {_raw_key(one): place for place, one in enumerate(found) if one.get("driver") == driver}
+    made = [
+        _with_theirs(entry, found[mine[_raw_key(entry)]] if _raw_key(entry) in mine else {})
+        for entry in entries
+    ]
+    gone = [{"op": "remove", "path": f"{_DEVICES}/{place}"} for place in sorted(mine.values(), reverse=True)]
+    if devices is None and made:
+        return [{"op": "add", "path": _DEVICES, "value": made}]
+    return gone + [{"op": "add", "path": f"{_DEVICES}/-", "value": one} for one in made]
+
+
+def _with_theirs(entry: Document, before: Document) -> Document:
+    conditions = entry.get("conditions", [])
+    types = {one["type"] for one in conditions}
+    theirs = [one for one in before.get("conditions", []) if one["type"] not in types]
+    return {**entry, "conditions": [*conditions, *theirs]}
+
+
+def _raw_key(entry: Document) -> tuple[str, ...]:
+    return tuple(entry.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
 
 
 def _says(found: AllocatedDeviceStatus, entry: AllocatedDeviceStatus) -> bool:
