@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from dray.api.resource.slice import DeviceAttribute
-from dray.dra.claims.books import open_books, read_back
+from dray.dra.claims.books import open_books, read_back, with_begun
 from dray.dra.claims.claim_files import ClaimFiles
-from dray.dra.claims.state import State
+from dray.dra.claims.state import Phase, State
 from dray.dra.parcels import ClaimRef
 from dray.drivers.contract import Device
 from tests.dra.prepare_node import DRIVER, Node, attributes_of
@@ -30,6 +30,17 @@ async def test_files_of_another_boot_are_not_taken_for_prepared_claims(tmp_path:
 async def test_files_that_cannot_be_read_are_no_reason_to_stop(tmp_path: Path) -> None:
     (tmp_path / "cdi").symlink_to(tmp_path)
     assert read_back(State(), ClaimFiles(DRIVER, tmp_path / "cdi"), "boot-1") == State()
+
+
+async def test_what_was_left_in_the_middle_is_known_unless_somebody_got_a_device_since() -> None:
+    begun = msgspec.structs.replace(FULL, phase=Phase.STARTED)
+    recent = State().with_entry(begun)
+    assert with_begun(State(), recent) == recent
+    assert with_begun(State(), State().with_entry(FULL)) == State()  # what was prepared has files
+    known = State().with_entry(FULL)
+    assert with_begun(known, recent) is known
+    other = State().with_entry(msgspec.structs.replace(FULL, claim=ClaimRef("a", "b", "c")))
+    assert with_begun(other, recent) is other
 
 
 async def test_opening_makes_the_file(tmp_path: Path) -> None:

@@ -69,18 +69,27 @@ class AgentServer:
     async def stop(self) -> None:
         """For agents it is away, in the middle of whatever it says."""
         if self._line is not None:
+            # asyncio loses a connection that it has accepted and not yet noted when the server is closed.
+            for one in self._line.sockets:
+                asyncio.get_running_loop().remove_reader(one.fileno())
+            for _ in range(3):
+                await asyncio.sleep(0)
             self._line.close()
             for writer in set(self._open):
                 writer.transport.abort()
             await asyncio.wait_for(self._line.wait_closed(), 5)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection(self._url.host, self._url.port)
-        self._open |= {writer, far_writer}
+        ends = [writer]
+        self._open.add(writer)
         try:
-            await wait_first(_pump(reader, far_writer), _pump(far_reader, writer))
+            far_reader, far_writer = await asyncio.open_connection(self._url.host, self._url.port)
+            ends.append(far_writer)
+            self._open.add(far_writer)
+            if not writer.transport.is_closing():
+                await wait_first(_pump(reader, far_writer), _pump(far_reader, writer))
         finally:
-            for one in (writer, far_writer):
+            for one in ends:
                 self._open.discard(one)
                 one.transport.abort()
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dray.api.codec import encode
 from dray.api.kinds import PODS
 from dray.client.http import Request
@@ -139,13 +141,22 @@ class Pods:
     async def settle(self) -> None:
         """What shall run runs, with its device; the others are gone."""
 
+        seen: list[object] = []
+
         async def is_so() -> bool:
             pods = (await self.machine.server.client.list(PODS)).items
             phases = {one.metadata.name: one.status.phase for one in pods}
+            running, prepared = self.running(), self.prepared()
+            seen[:] = [phases, running, prepared]
             is_told = phases == dict.fromkeys(self.wanted, "Running")
-            return is_told and self.running() == self.prepared() == set(self.wanted)
+            return is_told and running == prepared == set(self.wanted)
 
-        await self.machine.wait(is_so, f"pods {self.wanted}, running {self.running()}", 60)
+        try:
+            await self.machine.wait(is_so, f"pods {self.wanted}", 60)
+        except pytest.fail.Exception:
+            print("phases, running, prepared:", *seen)
+            print((self.machine.root / "kubelet.log").read_text()[-6000:])
+            raise
 
     async def leave(self) -> None:
         if self.kubelet is not None:
@@ -188,6 +199,9 @@ async def test_no_pod_is_stuck(tmp_path: Path) -> None:
             if is_away:
                 await machine.server.start()
             machine.aim(None)
+            with contextlib.suppress(TimeoutError):  # it may have died since
+                if machine.pid:
+                    await machine.ended(0.2)
             if not machine.pid:
                 await machine.start()
             await pods.settle()

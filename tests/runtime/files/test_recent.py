@@ -81,6 +81,7 @@ def test_a_damaged_one_does_not_count_and_is_replaced(path: Path, harm: str) -> 
         file.write_bytes(content[harm])
     one = recent(path)
     assert one.read() is None
+    assert one.salvage() is None
     if harm == "directory":
         with pytest.raises(Error):
             one.write(Names(("b",)))
@@ -93,3 +94,4 @@ def test_without_a_checkpoint_there_is_none(path: Path) -> None:
     recent(path).write(Names(("a",)))
     path.unlink()
     assert recent(path).read() is None
+    assert recent(path).salvage() == Names(("a",))

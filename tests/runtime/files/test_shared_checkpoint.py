@@ -13,7 +13,7 @@ from dray.errors import ConflictError, InvariantError, UnavailableError
 from dray.runtime.clock import FakeClock
 from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.files.checkpoint_format import Format
-from dray.runtime.files.shared_checkpoint import SharedCheckpoint, SharedOptions
+from dray.runtime.files.shared_checkpoint import Lost, SharedCheckpoint, SharedOptions
 from dray.runtime.threads import Threads
 from tests.campaign import campaign
 from tests.runtime.files.conftest import RunProgram
@@ -29,9 +29,9 @@ class Rescue:
         self.state = state or Names()
         self.told: list[tuple[Names | None, SetAside | None]] = []
 
-    def __call__(self, last: Names | None, set_aside: SetAside | None) -> Names:
-        self.told.append((last, set_aside))
-        return last or self.state
+    def __call__(self, lost: Lost[Names]) -> Names:
+        self.told.append((lost.last, lost.set_aside))
+        return lost.last or lost.recent or self.state
 
 
 def put(name: str) -> Callable[[Names], tuple[Names, int]]:
@@ -153,6 +153,23 @@ async def test_what_is_not_durable_is_lost_with_a_damaged_copy_and_the_rest_stay
     path.with_name("state.recent").write_bytes(b"")
     async with shared(path) as next_one:
         assert set(next_one.latest.names) == {"a"}
+
+
+async def test_what_is_not_durable_is_all_that_is_left_where_the_file_is_damaged(path: Path) -> None:
+    async with shared(path) as one:
+        await one.change(put("a"))
+        await one.change(put("b"), durable=False)
+    path.write_bytes(b"")
+    async with shared(path) as next_one:
+        assert set(next_one.latest.names) == {"a", "b"}
+
+
+async def test_what_a_killed_process_was_about_to_write_goes(path: Path) -> None:
+    async with shared(path) as one:
+        await one.change(put("a"))
+    path.with_name(".state.recent.tmp").touch()
+    async with shared(path):
+        assert not path.with_name(".state.recent.tmp").exists()
 
 
 @pytest.mark.parametrize("harm", ["garbage", "cut", "empty", "newer", "link", "directory"])

@@ -13,17 +13,18 @@ from typing import Final
 from dray.api.resource.slice import DeviceAttribute
 from dray.cdi.edits import ContainerEdits
 from dray.dra.claims.claim_files import ClaimFiles
+from dray.dra.claims.deciding import find_overlap
 from dray.dra.claims.directories import check_own
 from dray.dra.claims.locks import LIMIT, DeviceLocks
 from dray.dra.claims.metadata import MetadataFiles
-from dray.dra.claims.state import STATE_FORMAT, Entry, State
+from dray.dra.claims.state import STATE_FORMAT, Entry, Phase, State
 from dray.dra.parcels import ClaimDoor, ClaimRef
 from dray.drivers.contract import Device, Driver, Prepared
 from dray.errors import Error, InvariantError
 from dray.hardware.change import HostChange
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
-from dray.runtime.files.shared_checkpoint import SharedCheckpoint, SharedOptions
+from dray.runtime.files.shared_checkpoint import Lost, SharedCheckpoint, SharedOptions
 from dray.runtime.logs import get_log
 from dray.runtime.threads import Threads
 
@@ -142,10 +143,11 @@ async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIter
     locks = DeviceLocks(options.data_dir, around.threads, around.clock, options.lock_limit)
     loop = asyncio.get_running_loop()
 
-    def rescue(last: State | None, set_aside: SetAside | None) -> State:
-        if set_aside is not None:
-            loop.call_soon_threadsafe(around.lost, set_aside)
-        return read_back(last or State(), files, options.boot_id)
+    def rescue(lost: Lost[State]) -> State:
+        if lost.set_aside is not None:
+            loop.call_soon_threadsafe(around.lost, lost.set_aside)
+        known = read_back(lost.last or State(), files, options.boot_id)
+        return known if lost.recent is None else with_begun(known, lost.recent)
 
     checkpoint = SharedCheckpoint(
         options.data_dir / CHECKPOINT,
@@ -187,5 +189,14 @@ def read_back(known: State, files: ClaimFiles, boot_id: str) -> State:
         return known
     for entry in entries:
         if known.entry(entry.claim.uid) is None and entry.boot in ("", boot_id):
+            known = known.with_entry(entry)
+    return known
+
+
+def with_begun(known: State, recent: State) -> State:
+    """What is known, and what was left in the middle by then. Where somebody got a device since, that was given back."""
+    for entry in recent.entries:
+        is_new = entry.phase is Phase.STARTED and known.entry(entry.claim.uid) is None
+        if is_new and find_overlap(known, entry) is None:
             known = known.with_entry(entry)
     return known

@@ -1,7 +1,7 @@
 """The newest state of a checkpoint beside its file, for what must survive a kill and need not survive a power cut.
 
 Such a write waits for no disk. It counts only while the file it is based on is the one there: after the next durable
-write of that file, and where it is damaged, there is no recent state.
+write of that file there is no recent state. Where that file is damaged it may be all that is left.
 """
 
 from __future__ import annotations
@@ -42,14 +42,20 @@ class Recent(Generic[T]):
             return None
         self._is_there = True
         base, _, rest = content.partition(b"\n")
-        if base != wanted:
+        return self._decode(rest) if base == wanted else None
+
+    def salvage(self) -> T | None:
+        """The state that is there, whatever it is based on: for where the checkpoint is lost."""
+        try:
+            content = _content(self._path, self._layout.max_size + _FIRST_LINE)
+        except OSError:
             return None
-        if self._known is None or self._known[0] != rest:
-            try:
-                self._known = (rest, self._layout.decode(rest))
-            except Unreadable:  # after a power cut
-                return None
-        return self._known[1]
+        return self._decode(content.partition(b"\n")[2])
+
+    def tidy(self) -> None:
+        """Remove what a killed process was about to write."""
+        with contextlib.suppress(OSError):
+            self._temporary.unlink()
 
     def write(self, data: T) -> None:
         """Put it in the place of the one before, at once or not at all. Errors are those of `Checkpoint.save`."""
@@ -78,6 +84,14 @@ class Recent(Generic[T]):
                 with contextlib.suppress(OSError):
                     path.unlink()
             self._is_there, self._known = False, None
+
+    def _decode(self, content: bytes) -> T | None:
+        if self._known is None or self._known[0] != content:
+            try:
+                self._known = (content, self._layout.decode(content))
+            except Unreadable:  # after a power cut
+                return None
+        return self._known[1]
 
     def _base(self) -> bytes:
         """The checkpoint as it is: each write of it makes another file."""

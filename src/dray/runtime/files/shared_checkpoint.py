@@ -39,9 +39,21 @@ Change = Callable[[T], tuple[T, R]]
 
 Called once, in a thread, under the lock, so it may write files that belong to the state: before it is durable, after all
 others see the lock. Only a Dray error is the caller's own; the write after it may fail too."""
-Rescue = Callable[[T | None, SetAside | None], T]
-"""The state to go on with where there is no usable file: called with what this process knew last (None: nothing yet)
-and with the file that was set aside (None: there was no file). In a thread, under the lock, so it may read files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Generic[T]):
+    """There is no usable file. `last` is what this process knew; `recent` what was written last without waiting for the disk,
+    maybe before the file that is lost; `set_aside` that file. Each None where there is none.
+    """
+
+    last: T | None = None
+    recent: T | None = None
+    set_aside: SetAside | None = None
+
+
+Rescue = Callable[[Lost[T]], T]
+"""The state to go on with. In a thread, under the lock, so it may read files."""
 
 _FIRST_PAUSE: Final = 0.002
 _LONGEST_PAUSE: Final = 0.02
@@ -153,6 +165,8 @@ class SharedCheckpoint(Generic[T]):
         """In a thread: lock, read, change, write. The state as it is on the disk then."""
         self._lock()
         try:
+            if self._latest is None:
+                self._recent.tidy()
             with self._file as file:
                 loaded = file.load()
                 if loaded.set_aside is not None:
@@ -160,7 +174,7 @@ class SharedCheckpoint(Generic[T]):
                 before = loaded.data
                 if before is not None and (recent := self._recent.read()) is not None:
                     before = recent
-                state = self._rescue(self._latest, loaded.set_aside) if before is None else before
+                state = self._rescued(loaded.set_aside) if before is None else before
                 must = before is None
                 for one in batch:
                     after = _apply(one, state)
@@ -170,6 +184,9 @@ class SharedCheckpoint(Generic[T]):
                 return state
         finally:
             self._turn.release()
+
+    def _rescued(self, set_aside: SetAside | None) -> T:
+        return self._rescue(Lost(self._latest, self._recent.salvage(), set_aside))
 
     def _save(self, file: Checkpoint[T], state: T, *, must: bool, is_new: bool) -> None:
         if must:

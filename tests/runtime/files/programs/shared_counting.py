@@ -16,9 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.files.checkpoint_format import Format
-from dray.runtime.files.shared_checkpoint import SharedCheckpoint
+from dray.runtime.files.shared_checkpoint import Lost, SharedCheckpoint
 from dray.runtime.threads import Threads
 
 
@@ -28,9 +27,9 @@ class Names(msgspec.Struct, frozen=True):
     names: dict[str, int] = {}
 
 
-def rescue(last: Names | None, set_aside: SetAside | None) -> Names:
+def rescue(lost: Lost[Names]) -> Names:
     """Nothing was there."""
-    return last or Names()
+    return lost.last or Names()
 
 
 def adding(name: str) -> object:
