@@ -90,7 +90,7 @@ class Rivals:
         await self.machine.delete(ref)
 
     async def _is_prepared(self, ref: ClaimRef) -> bool:
-        for _ in range(3):
+        for _ in range(10):
             try:
                 error = (await self.machine.prepare(ref))[ref.uid].error
             except Error:
@@ -124,7 +124,9 @@ async def test_never_both(tmp_path: Path) -> None:
             while machine.kills < wanted or (not rivals.has_seen_all() and machine.kills < 10 * wanted):
                 await machine.start(FAST)
                 await machine.wait_served()
-                await asyncio.sleep(rivals.dice.uniform(0, 1.2))
+                await asyncio.sleep(
+                    rivals.dice.uniform(0, 3.0)
+                )  # a claim that is refused is tried for a second
                 await machine.kill()
             await machine.start(FAST)
             rivals.is_over = True
