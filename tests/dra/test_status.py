@@ -21,7 +21,7 @@ from dray.apiserver.http.server import Address
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.dra.parcels import ClaimRef, PreparedDevice
-from dray.dra.status import DENIED_SECONDS, ClaimStatus, DeviceDetails
+from dray.dra.status import DENIED_SECONDS, PAUSE, ClaimStatus, DeviceDetails
 from dray.errors import ConflictError, DeniedError, InvalidError, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.clock import FakeClock, SystemClock
@@ -83,6 +83,13 @@ def ref_of(claim: ResourceClaim) -> ClaimRef:
     return ClaimRef(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
 
 
+async def written(status: ClaimStatus, clock: FakeClock) -> None:
+    async with asyncio.timeout(10):
+        while not status.is_idle:
+            await clock.advance(PAUSE)
+            await asyncio.sleep(0.005)
+
+
 async def test_written_kept_and_removed(tmp_path: Path) -> None:
     async with cluster(tmp_path) as client:
         claim = await allocated(client, "a", (DRIVER, "dev-1"), (DRIVER, "dev-2"), ("other.io", "x"))
@@ -105,7 +112,7 @@ async def test_written_kept_and_removed(tmp_path: Path) -> None:
         devices = (ONE, PreparedDevice(("main",), "pool", "dev-2"))
         async with status.writing():
             status.prepared(claim, devices)
-            await until(lambda: status.is_idle)
+            await written(status, clock)
             found = {one.device: one for one in (await read(client, "a")).status.devices}
             assert set(found) == {"dev-1", "dev-2", "x"}
             assert [(one.type, one.status) for one in found["dev-1"].conditions] == [
@@ -122,21 +129,21 @@ async def test_written_kept_and_removed(tmp_path: Path) -> None:
             before = await read(client, "a")
             await clock.advance(60)
             status.prepared(before, devices)
-            await until(lambda: status.is_idle)
+            await written(status, clock)
             assert (await read(client, "a")).metadata.resource_version == before.metadata.resource_version
             # One device less, and somebody else's condition in our entry.
             mine = {"driver": DRIVER, "pool": "pool", "device": "dev-1"}
             document["status"] = {"devices": [other, {**mine, "conditions": [condition("Theirs")]}]}
             await client.apply(RESOURCE_CLAIMS, document, manager="other", **options)
             status.prepared(await read(client, "a"), (ONE,))
-            await until(lambda: status.is_idle)
+            await written(status, clock)
             found = {one.device: one for one in (await read(client, "a")).status.devices}
             assert set(found) == {"dev-1", "x"}
             assert {one.type for one in found["dev-1"].conditions} == {"Ready", "Linked", "Theirs"}
             document["status"] = {"devices": [other]}
             await client.apply(RESOURCE_CLAIMS, document, manager="other", **options)
             status.unprepared(ref_of(claim))
-            await until(lambda: status.is_idle)
+            await written(status, clock)
             after = await read(client, "a")
             assert [one.device for one in after.status.devices] == ["x"]
             assert after.status.allocation == claim.status.allocation
@@ -269,11 +276,11 @@ async def test_missing_rights_are_told_once(tmp_path: Path, caplog: pytest.LogCa
         async with status.writing():
             for _ in range(3):
                 status.prepared(claim, (ONE,))
-                await until(lambda: status.is_idle)
+                await written(status, clock)
             assert server.writes == 1
             await clock.advance(DENIED_SECONDS + 1)
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await written(status, clock)
             assert server.writes == 2
     assert caplog.text.count("associated-node:patch on resourceclaims/driver") == 1
 

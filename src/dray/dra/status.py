@@ -38,6 +38,9 @@ DATA_BYTES: Final = 10 * 1024
 """Of one device's data: an API server takes no more."""
 DENIED_SECONDS: Final = 300.0
 """How long nothing is tried after a refusal of our rights; until then what would be written is dropped."""
+PAUSE: Final = 0.3
+"""Seconds between a claim's change and its status: a pod that starts has the machine for itself, and of claims that are
+deleted with their pod nothing is written."""
 _AT_ONCE: Final = 4
 _ALLOCATION, _DEVICES = "status.allocation", "/status/devices"
 Document = dict[str, Any]
@@ -119,7 +122,7 @@ class ClaimStatus:
             _log.warning("too many claims wait for their status", driver=self._driver, claim=str(ref))
             return
         self._wanted[ref.uid] = wanted
-        self._queue.add(ref.uid)
+        self._queue.add_after(ref.uid, PAUSE)
 
     async def _write(self, uid: str) -> None:
         """One claim. UnavailableError brings it again."""
