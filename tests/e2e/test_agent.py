@@ -207,7 +207,7 @@ def test_what_another_plugin_serves_is_left_to_it(cluster: Cluster, start: Start
     agent = start({"dray": {"sim": {"devices": [gpus(count=3, resourceName=PLUGIN_RESOURCE)]}}})
     error = agent.wait_told("refused", resource=PLUGIN_RESOURCE)["error"]
     assert f"{PLUGIN_RESOURCE} is served by another plugin" in error
-    assert f"sample-device-p (pid {other.pid}) on dp." in error
+    assert f"sample-device-plugin (pid {other.pid}) on dp." in error
     agent.wait_serves({PLUGIN_RESOURCE: 2, TUN: SHARES})
     code, text = readiness(agent)
     assert code == 503
