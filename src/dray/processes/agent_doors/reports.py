@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from dray.api.kinds import PODS
 from dray.api.resource import ResourceClaim
@@ -13,6 +14,9 @@ from dray.dra.status import ClaimStatus
 from dray.errors import Error
 from dray.processes.agent_doors.holders import Pods
 from dray.processes.agent_events import AgentEvents, Reason
+
+MOST_NOTED: Final = 10_000
+"""Claims whose pods are known in case that they cannot be prepared."""
 
 
 class ClaimReports:
@@ -26,7 +30,7 @@ class ClaimReports:
         self._events = events
         self._told: set[str] = set()
         self._pods: dict[str, Pods] = {}
-        """Of claims that are not prepared yet."""
+        """Of claims that are not prepared yet, the newest last."""
 
     def noting(self, claims: ClaimSource) -> ClaimSource:
         """The same claims; their pods are noted, for the case that they cannot be prepared."""
@@ -60,13 +64,17 @@ class ClaimReports:
 class _Noted:
     """Claims as another source has them."""
 
-    def __init__(self, claims: ClaimSource, pods: dict[str, Pods]) -> None:
+    def __init__(self, claims: ClaimSource, pods: dict[str, Pods], most: int = MOST_NOTED) -> None:
         self._claims = claims
         self._pods = pods
+        self._most = most
 
     async def get(self, ref: ClaimRef) -> ResourceClaim:
         """See `ClaimSource`."""
         claim = await self._claims.get(ref)
+        self._pods.pop(claim.metadata.uid, None)
+        if len(self._pods) >= self._most:  # nobody has to give back what was never prepared
+            del self._pods[next(iter(self._pods))]
         self._pods[claim.metadata.uid] = _pods(claim)
         return claim
 
