@@ -1,0 +1,1 @@
+"""What is known: the cluster's objects, followed, and the picture made of them."""

@@ -1,0 +1,159 @@
+"""Who may look: a token, our own Host and Origin, a cookie that only this page sends, and headers that forbid the rest. Pure.
+
+A page of another site can make a browser send requests here, and a name that its owner points at 127.0.0.1 makes it send
+them as if they were ours. So a request must name a host of ours, and come from nowhere or from our own page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.errors import DeniedError, InvalidError, UnavailableError
+from dray.runtime.clock import Clock
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "Server": "dray",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+MIN_TOKEN: Final = 16
+HTTP_PORT: Final = 80
+"""Browsers do not name this one."""
+_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_TRIES: Final = 10
+_SECONDS: Final = 10.0
+
+
+def new_token() -> str:
+    """One that nobody guesses."""
+    return secrets.token_urlsafe(32)
+
+
+def check_token_text(text: str, source: str) -> str:
+    """A token that somebody chose; InvalidError where it is easily guessed, or cannot be sent in a header."""
+    token = text.strip()
+    if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise InvalidError(
+            f"{source}: a token must be at least {MIN_TOKEN} ASCII characters on one line, without spaces; "
+            "remove the file to have a new one made",
+            field=source,
+        )
+    return token
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The names under which browsers may call us. A name without a port stands for any port."""
+
+    names: frozenset[str]
+
+    @staticmethod
+    def of(host: str, port: int, more: Iterable[str] = ()) -> Hosts:
+        """The address we listen on, the names of this machine to itself, and what an administrator allows."""
+        shown = f"[{host}]" if ":" in host else host
+        own = {shown} if not is_any(host) else set()
+        if is_any(host) or is_loopback(host):
+            own |= {"127.0.0.1", "localhost", "[::1]"}
+        allowed = {_checked(one) for one in more}
+        with_port = {f"{name}:{port}" for name in own}
+        return Hosts(frozenset(with_port | allowed | (own if port == HTTP_PORT else set())))
+
+    def has(self, host: str) -> bool:
+        """Whether a Host header names us."""
+        found = _HOST.fullmatch(host)
+        return found is not None and not self.names.isdisjoint({host.lower(), found[1].lower()})
+
+
+def _checked(name: str) -> str:
+    if _HOST.fullmatch(name) is None:
+        raise InvalidError(f"--allow-host {name!r} must be HOST or HOST:PORT", field="--allow-host")
+    return name.lower()
+
+
+def is_any(host: str) -> bool:
+    """Whether it is the address that stands for all of this machine's."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(slots=True)
+class Doorkeeper:
+    """Decides for each request whether it is answered. `cookie` is the name of ours: browsers mix up those of several ports."""
+
+    token: str = field(repr=False)
+    hosts: Hosts
+    cookie: str
+    clock: Clock
+    _failed: list[float] = field(default_factory=list)
+
+    @property
+    def cookie_value(self) -> str:
+        """Stands for the token, from which it is made: it is good as long as that is."""
+        return hmac.new(self.token.encode(), b"dray dashboard cookie", hashlib.sha256).hexdigest()
+
+    def check_place(self, headers: Mapping[str, str], *, is_api: bool) -> None:
+        """DeniedError where the request is not for us, or comes from another page than ours."""
+        host, origin = headers.get("Host", ""), headers.get("Origin")
+        if not self.hosts.has(host):
+            raise DeniedError(
+                "this name is not the dashboard's: open the address it printed, or start it with --allow-host",
+                what="Host",
+            )
+        if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+            raise DeniedError("a page of another origin may not ask the dashboard", what="Origin")
+        if is_api and headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
+            raise DeniedError("a page of another site may not ask the dashboard", what="Sec-Fetch-Site")
+
+    def check_user(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> None:
+        """DeniedError (not authenticated) without the token, as a bearer or as our cookie."""
+        kind, _, given = headers.get("Authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            if _same(given.strip(), self.token):
+                return
+            raise DeniedError("the token is not the dashboard's", authenticated=False)
+        if _same(cookies.get(self.cookie, ""), self.cookie_value):
+            return
+        raise DeniedError(
+            "no token: open the address that the dashboard printed, or log in with its token",
+            authenticated=False,
+        )
+
+    def log_in(self, given: str) -> None:
+        """DeniedError for another token; UnavailableError after too many of these, also for the right one."""
+        now = self.clock.monotonic()
+        self._failed = [one for one in self._failed if now - one < _SECONDS]
+        if len(self._failed) >= _TRIES:
+            raise UnavailableError(
+                f"too many wrong tokens: try again in {_SECONDS:g} s", retry_after=_SECONDS
+            )
+        if not _same(given.strip(), self.token):
+            self._failed.append(now)
+            raise DeniedError("the token is not the dashboard's", authenticated=False)
+
+
+def _same(given: str, known: str) -> bool:
+    """In a time that tells nothing."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), known.encode())

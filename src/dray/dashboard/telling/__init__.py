@@ -1,0 +1,1 @@
+"""What is told: rows, stories, explanations, and each question's answer. Knows nothing of HTTP."""

@@ -1,0 +1,202 @@
+"""Why somebody has no devices, and how many more would fit: the allocator asked over the objects of the cluster. Writes nothing.
+
+The answers are the JSON of `dray explain -o json` and `dray simulate -o json`. They may take a second, so they are made in
+threads, few at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from dray.allocation.cluster.cluster_dump import Cluster, read_cluster
+from dray.allocation.cluster.simulate import simulate
+from dray.allocation.cluster.simulation_documents import failed_document, simulation_document
+from dray.allocation.cluster.situation import Situation, features_for
+from dray.allocation.cluster.workloads import find_workload, to_copy
+from dray.allocation.explanation.documents import explanation_document
+from dray.allocation.explanation.extended import explain_pod, use_of
+from dray.allocation.faults import AllocationError
+from dray.allocation.features import Features
+from dray.allocation.policies import Policy
+from dray.allocation.profiles import profile_of_server
+from dray.allocation.selector import check_selector
+from dray.api.codec import load_documents
+from dray.api.field_errors import FieldError, Path
+from dray.dashboard.fleet.fleet import Fleet
+from dray.errors import InvalidError, UnavailableError
+from dray.runtime.threads import Threads
+
+AT_ONCE: Final = 2
+SECONDS: Final = 60.0
+MOST_CLAIMS: Final = 10_000
+_SHORT_TURN: Final = 0.0005
+_NAMESPACE: Final = "default"
+_SOURCE: Final = "manifests"
+
+T = TypeVar("T")
+
+
+class BusyError(UnavailableError):
+    """Others are asking already: ask again in a moment."""
+
+
+class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The question: how many more of these claims fit?"""
+
+    manifests: str
+    claims: int
+    policy: Policy = Policy.FIRST_FIT
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The cluster as it was when somebody asked."""
+
+    cluster: Cluster
+    server: tuple[str, str]
+    major: str
+    minor: str
+    notes: tuple[str, ...]
+
+    def situation(self, files: Cluster | None = None) -> tuple[Situation, tuple[str, ...]]:
+        """As the scheduler of such a server sees it; and what was guessed."""
+        profile, guess = profile_of_server(self.major, self.minor)
+        features = self.features()
+        cluster = self.cluster if files is None else self.cluster.under(files)
+        notes = (*self.notes, *([guess] if guess else []), *cluster.notes)
+        return Situation.of(cluster, profile, features), notes
+
+    def features(self) -> Features:
+        profile, _ = profile_of_server(self.major, self.minor)
+        return features_for(profile, has_served_rules=self.cluster.has_served_rules)
+
+
+class Questions:
+    """Answers from the fleet as it is in that moment."""
+
+    def __init__(self, fleet: Fleet, at_once: int = AT_ONCE, seconds: float = SECONDS) -> None:
+        self._fleet = fleet
+        self._seconds = seconds
+        self._threads = Threads(at_once)
+        self._free = threading.BoundedSemaphore(at_once)
+        self._courtesy = _Courtesy()
+
+    async def explain(self, *, claim: str = "", pod: str = "") -> dict[str, Any]:
+        """About a claim or a pod, each NAMESPACE/NAME. NotFoundError where it is not there."""
+        if bool(claim) == bool(pod):
+            raise InvalidError("give one of claim=NAMESPACE/NAME and pod=NAMESPACE/NAME", field="claim")
+        namespace, _, name = (claim or pod).partition("/")
+        if not namespace or not name or "/" in name:
+            field = "claim" if claim else "pod"
+            raise InvalidError(f"{field} must be NAMESPACE/NAME", field=field)
+        known = self._known()
+        word = f"pod/{name}" if pod else name
+        return await self._think(lambda: _explained(known, namespace, word), f"explain {claim or pod}")
+
+    async def what_if(self, body: bytes) -> dict[str, Any]:
+        """The answer to a `WhatIf`; InvalidError names what is wrong in it, with line and column."""
+        asked = _question(body)
+        known = self._known()
+        return await self._think(lambda: _simulated(known, asked), "answer what would fit")
+
+    def _known(self) -> _Known:
+        fleet = self._fleet
+        version = fleet.version
+        server = (fleet.server, version.git_version)
+        return _Known(fleet.cluster(), server, version.major, version.minor, fleet.notes)
+
+    async def _think(self, call: Callable[[], T], doing: str) -> T:
+        if not self._free.acquire(blocking=False):
+            raise BusyError("others are asking already: ask again in a moment", retry_after=1.0)
+
+        def work() -> T:
+            try:
+                with self._courtesy:
+                    return call()
+            finally:
+                self._free.release()
+
+        try:
+            return await self._threads.run(work, doing=doing, seconds=self._seconds)
+        except UnavailableError as error:
+            raise UnavailableError(
+                f"could not {doing} in {self._seconds:g} s; `dray explain` and `dray simulate` have no such limit"
+            ) from error
+
+
+class _Courtesy:
+    """While somebody thinks, threads take shorter turns: a thread that computes would otherwise hold up each step of the
+    event loop for 5 ms, and with it everything that runs in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._usual = 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = sys.getswitchinterval()
+                sys.setswitchinterval(_SHORT_TURN)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                sys.setswitchinterval(self._usual)
+
+
+def _explained(known: _Known, namespace: str, word: str) -> dict[str, Any]:
+    situation, notes = known.situation()
+    workload = find_workload(situation.cluster, word, namespace)
+    nodes = situation.cluster.nodes
+    found = explain_pod(situation, workload, nodes, use_of(situation.cluster.pods), situation.other())
+    document = explanation_document(situation, [found], server=known.server, notes=notes)
+    return {**document, "fits": bool(found.explanation.verdict.fits_on)}
+
+
+def _question(body: bytes) -> WhatIf:
+    try:
+        asked = msgspec.json.decode(body, type=WhatIf)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).partition(" - at ")
+        field = place.strip("`").removeprefix("$.") or "body"
+        raise InvalidError(f"{field}: {text}", field=field) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidError(f"the body is no JSON: {error}", field="body") from None
+    if not 1 <= asked.claims <= MOST_CLAIMS:
+        raise InvalidError(f"claims must be from 1 to {MOST_CLAIMS}", field="claims")
+    if not asked.manifests.strip():
+        raise InvalidError("manifests: give a ResourceClaim, a ResourceClaimTemplate or a Pod", field=_SOURCE)
+    return asked
+
+
+def _simulated(known: _Known, asked: WhatIf) -> dict[str, Any]:
+    features = known.features()
+
+    def check(expression: str, path: Path, stored: bool) -> list[FieldError]:
+        return check_selector(expression, path, stored, features)
+
+    files = read_cluster(load_documents(asked.manifests, _SOURCE), check, _NAMESPACE)
+    situation, _ = known.situation(files)
+    cluster = situation.cluster
+    workload = to_copy(cluster, files)
+    if not workload.pending:
+        raise InvalidError(
+            "no ResourceClaim without an allocation, no ResourceClaimTemplate and no Pod with claims in it",
+            field=_SOURCE,
+        )
+    if not cluster.nodes:
+        raise InvalidError("the cluster has no nodes: nothing fits anywhere", field=_SOURCE)
+    try:
+        found = simulate(situation, workload, cluster.nodes, asked.claims, asked.policy)
+    except AllocationError as error:
+        return failed_document(situation, workload, asked.policy, asked.claims, error)
+    return simulation_document(found, situation, asked.policy)
