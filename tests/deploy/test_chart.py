@@ -1,0 +1,63 @@
+"""What of the chart can be checked without helm: values and their schema, Grafana's dashboard."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from dray.api.codec import load_values
+from dray.processes.agent_config import load_agent_config
+
+CHART = Path("deploy/helm/dray")
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+
+
+def values() -> Any:
+    (found,) = load_values((CHART / "values.yaml").read_text(), "values.yaml")
+    assert isinstance(found.value, dict)
+    return found.value
+
+
+def mismatches(value: Any, schema: Any, path: str = "") -> list[str]:
+    """Names that only one of the two has. Objects without listed properties may hold anything."""
+    if not isinstance(value, dict) or "properties" not in schema:
+        return []
+    known = schema["properties"]
+    assert schema["additionalProperties"] is False, path
+    found = [f"{path}.{name}" for name in value.keys() ^ known.keys() if name != "global"]
+    return found + [
+        line
+        for name in value.keys() & known.keys()
+        for line in mismatches(value[name], known[name], f"{path}.{name}")
+    ]
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    assert mismatches(values(), SCHEMA) == []
+
+
+def test_every_value_is_used_by_a_template() -> None:
+    text = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
+    parts = ("agent", "scheduler", "guard", "controllers", "dashboard")
+    named = {name for part in parts for name in values()[part]} | values().keys()
+    assert sorted(name for name in named if not re.search(rf"[.]{name}\b", text)) == []
+
+
+def test_the_default_configuration_is_good() -> None:
+    load_agent_config(json.dumps(values()["agent"]["config"]), "values.yaml")
+
+
+def test_grafana_shows_metrics_that_exist() -> None:
+    pages = "".join(
+        Path(f"docs/reference/{page}.md").read_text() for page in ("controllers", "metrics", "scheduler")
+    )
+    board = json.loads((CHART / "files" / "grafana.json").read_text())
+    asked = {name for panel in board["panels"] for one in panel["targets"] for name in _metrics(one["expr"])}
+    assert asked
+    assert sorted(name for name in asked if f"`{name}`" not in pages) == []
+
+
+def _metrics(expression: str) -> set[str]:
+    return {name.removesuffix("_bucket") for name in re.findall(r"\b(?:dray|scheduler)_[a-z_]+", expression)}
