@@ -9,7 +9,13 @@ import pytest
 from cryptography import x509
 
 from dray.errors import HardwareError
-from dray.runtime.certificates import RENEW_BEFORE, SERVER_LIFETIME, Serving, serving_certificate
+from dray.runtime.certificates import (
+    RENEW_BEFORE,
+    SERVER_LIFETIME,
+    Serving,
+    client_certificate,
+    serving_certificate,
+)
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 NAMES = ("127.0.0.1", "::1", "localhost")
@@ -92,3 +98,31 @@ def test_a_damaged_file_is_told_and_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(HardwareError, match=r"ca\.crt.*restore or remove both"):
         serving_certificate(tmp_path, NAMES, NOW)
     assert serving.ca.read_text() == "nonsense"
+
+
+def test_the_certificate_a_server_asks_with_is_kept_while_it_fits(tmp_path: Path) -> None:
+    user = ("server", "system:masters")
+    serving_certificate(tmp_path, NAMES, NOW)
+    first = client_certificate(tmp_path, "ask", user, NOW)
+    made = x509.load_pem_x509_certificate(first.certificate.read_bytes())
+    assert made.subject.rfc4514_string() == "CN=server,O=system:masters"
+    usage = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
+    made.verify_directly_issued_by(x509.load_pem_x509_certificate(first.ca.read_bytes()))
+    assert stat.S_IMODE(first.key.stat().st_mode) == 0o600
+
+    before = files(first)
+    assert files(client_certificate(tmp_path, "ask", user, NOW + timedelta(days=1))) == before
+    for other, moment in (
+        (("server", "nobody"), NOW),
+        (user, NOW),
+        (user, NOW + SERVER_LIFETIME - RENEW_BEFORE),
+    ):
+        after = files(client_certificate(tmp_path, "ask", other, moment))
+        assert after != before
+        before = after
+
+
+def test_without_an_authority_there_is_no_client_certificate(tmp_path: Path) -> None:
+    with pytest.raises(HardwareError, match=r"ca\.crt"):
+        client_certificate(tmp_path, "ask", ("server", "g"), NOW)

@@ -7,7 +7,7 @@ import logging
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.runtime.logs import LogFormat, get_log, setup_logs
+from dray.runtime.logs import LogFormat, get_log, say_as_started, say_more, setup_logs
 
 
 def _written(log_format: LogFormat, level: str = "info") -> io.StringIO:
@@ -61,3 +61,24 @@ def test_whatever_a_value_holds_it_stays_on_one_line(value: str, log_format: Log
     stream = _written(log_format)
     get_log("x").error(value, value=value)
     assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_the_level_can_be_changed_and_the_log_says_so_at_every_level() -> None:
+    stream = _written("json", "error")
+    for _ in range(4):
+        say_more("asked")
+    get_log("x").debug("shown now")
+    say_as_started("enough")
+    get_log("x").warning("not shown")
+    say_as_started("again")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(one["msg"], one.get("was"), one.get("log_level")) for one in lines] == [
+        ("log level", "error", "warning"),
+        ("log level", "warning", "info"),
+        ("log level", "info", "debug"),
+        ("log level", "debug", "debug"),
+        ("shown now", None, None),
+        ("log level", "debug", "error"),
+        ("log level", "error", "error"),
+    ]
+    assert lines[0]["why"] == "asked"

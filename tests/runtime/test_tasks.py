@@ -200,6 +200,46 @@ def test_a_second_signal_ends_the_process_at_once() -> None:
         assert process.wait(20) == -signal.SIGTERM
 
 
+TALKING = """
+import asyncio
+from dray.runtime.logs import get_log, setup_logs
+from dray.runtime.tasks import run_until_signalled
+
+async def main():
+    setup_logs("text", "warning", __import__("sys").stdout)
+    print("ready", flush=True)
+    while True:
+        get_log("x").debug("detail")
+        await asyncio.sleep(0.01)
+
+run_until_signalled(main)
+"""
+
+
+def test_signals_change_how_much_the_log_says() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", TALKING],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path("src").resolve())},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGUSR1)
+        assert "why=SIGUSR1 was=warning" in process.stdout.readline()
+        process.send_signal(signal.SIGUSR1)
+        assert "log_level=debug" in process.stdout.readline()
+        assert "msg=detail" in process.stdout.readline()
+        process.send_signal(signal.SIGUSR2)
+        while "msg=detail" in (line := process.stdout.readline()):
+            pass
+        assert "log_level=warning why=SIGUSR2 was=debug" in line
+        process.terminate()
+        rest = process.communicate(timeout=20)[0]
+        assert "detail" not in rest
+        assert process.returncode == 0
+
+
 async def test_the_cause_of_an_error_comes_out_with_it() -> None:
     async def child() -> None:
         await asyncio.Event().wait()

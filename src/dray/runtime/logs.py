@@ -9,9 +9,12 @@ import sys
 import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO
+from typing import Any, Final, Literal, TextIO
 
 LogFormat = Literal["text", "json"]
+
+LEVELS: Final = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+"""From few lines to many."""
 
 _PLAIN = re.compile(r"[^\s\"=\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 # What JSON leaves as it is but a terminal, a line reader or UTF-8 would stumble over.
@@ -61,6 +64,39 @@ def setup_logs(log_format: LogFormat = "text", level: str = "info", stream: Text
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
+    _flag.level = root.level
+
+
+class _Flag:
+    """What the process was started with."""
+
+    level = logging.INFO
+
+
+_flag = _Flag()
+
+
+def say_more(why: str) -> None:
+    """One step more to be logged, from now on; at the last step nothing changes. `why` is written with it."""
+    more = [level for level in LEVELS if level < logging.getLogger().level]
+    _change_level(more[0] if more else logging.DEBUG, why)
+
+
+def say_as_started(why: str) -> None:
+    """The level of the flag again."""
+    _change_level(_flag.level, why)
+
+
+def _change_level(level: int, why: str) -> None:
+    root, logger = logging.getLogger(), logging.getLogger("dray.runtime.logs")
+    fields = {"log_level": logging.getLevelName(level).lower(), "why": why}
+    fields["was"] = logging.getLevelName(root.level).lower()
+    root.setLevel(level)
+    # Handled without a look at the level: whoever asked sees the answer, also where only errors are logged.
+    extra = {"fields": fields}
+    logger.handle(
+        logger.makeRecord(logger.name, logging.INFO, __file__, 0, "log level", (), None, extra=extra)
+    )
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

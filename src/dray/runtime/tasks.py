@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from dray.errors import Error, InvariantError
 from dray.runtime.backoff import Backoff
 from dray.runtime.clock import Clock
-from dray.runtime.logs import get_log
+from dray.runtime.logs import get_log, say_as_started, say_more
+from dray.runtime.traces import start_traces, stop_traces
 
 _log = get_log("runtime.tasks")
 
@@ -120,6 +121,7 @@ def run_until_signalled(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """The root of a process: run `main` until it ends or SIGINT/SIGTERM asks to stop.
 
     The first signal cancels `main`, which unwinds its tree; a second one no longer waits for anything.
+    SIGUSR1 makes the log say one level more, SIGUSR2 as much as at the start. Traces are sent meanwhile, if asked for.
     """
 
     async def root() -> None:
@@ -138,6 +140,8 @@ def run_until_signalled(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(signal.SIGUSR1, say_more, "SIGUSR1")
+        loop.add_signal_handler(signal.SIGUSR2, say_as_started, "SIGUSR2")
         try:
             await task
         except asyncio.CancelledError:
@@ -146,4 +150,8 @@ def run_until_signalled(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         except BaseExceptionGroup as failures:
             raise single(failures) from None
 
-    asyncio.run(root())
+    start_traces()
+    try:
+        asyncio.run(root())
+    finally:
+        stop_traces()

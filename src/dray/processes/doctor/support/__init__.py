@@ -1,0 +1,1 @@
+"""The support bundle: what somebody else needs to understand a machine, without its secrets."""
