@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -195,13 +196,14 @@ def test_no_cluster_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)  # root's `dray up` is not below HOME
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for words in (["explain"], ["explain", "pod/job"], ["allocate"], ["simulate", "--claims", "1"]):
         assert main(words) == 2
         assert capsys.readouterr().err == (
-            f"dray: no kubeconfig: {tmp_path}/.kube/config does not exist; name the cluster with --kubeconfig FILE, "
-            "or give its objects with -f FILE\n"
+            f"dray: no cluster: no `dray up` runs here and {tmp_path}/.kube/config does not exist; start one with "
+            "`dray up`, or give --kubeconfig FILE or KUBECONFIG, or give the cluster's objects with -f FILE\n"
         )
     path = Path(kubeconfig(tmp_path, "http://127.0.0.1:9"))
     monkeypatch.setenv("KUBECONFIG", str(path))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dray.allocation.cluster.workloads import workloads_of
+from dray.allocation.explanation.documents import reasons_document
 from dray.allocation.explanation.explain import Reasons, refuse
-from dray.cli.refusal_view import reasons_document, reasons_lines
+from dray.cli.refusal_view import reasons_lines
 from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
 from tests.allocation.world import (
     Json,

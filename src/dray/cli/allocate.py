@@ -7,18 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
-from dray.cli.manifests import (
-    GREEN,
-    RED,
-    add_source_arguments,
-    any_of,
-    columns,
-    has_colour,
-    painted,
-    progress,
-    read_source,
-    read_text,
-)
+from dray.cli.manifests import add_source_arguments, any_of, read_source, read_text
+from dray.cli.tables import GREEN, RED, columns, has_colour, painted, progress
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -162,8 +152,9 @@ def _failed(arguments: argparse.Namespace, error: str) -> int:
 def _refused(
     arguments: argparse.Namespace, situation: Situation, workload: Workload, nodes: Sequence[Node]
 ) -> int:
+    from dray.allocation.explanation.documents import reasons_document
     from dray.allocation.explanation.extended import explain_pod, use_of
-    from dray.cli.refusal_view import reasons_document, reasons_lines
+    from dray.cli.refusal_view import reasons_lines
 
     use = use_of(situation.cluster.pods) if workload.pod is not None else {}
     with progress() as say:

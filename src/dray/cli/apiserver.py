@@ -52,15 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_duration(text: str) -> float:
-    """Seconds: a number, or numbers with the units s, m and h as in `1h30m`."""
+def parse_duration(text: str, flag: str = "--event-ttl") -> float:
+    """Seconds: a number, or numbers with the units s, m and h as in `1h30m`. `flag` is what it was given to."""
     from dray.errors import InvalidError
 
     found = _DURATION.fullmatch(text)
     parts = [int(one) if one else 0 for one in found.groups()] if found and text else [0]
     seconds = parts[0] * 3600 + parts[1] * 60 + parts[2] if len(parts) == 3 else 0
     if not seconds:
-        raise InvalidError("--event-ttl must be a time above 0, like 90s, 30m or 1h", field="--event-ttl")
+        raise InvalidError(f"{flag} must be a time above 0, like 90s, 30m or 1h", field=flag)
     return float(seconds)
 
 

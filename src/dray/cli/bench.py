@@ -21,6 +21,7 @@ BENCHMARKS = {
     "driver": "The DRA driver beside the Go test-driver: NodePrepareResources, unplug to slice, start, memory, pods with claims",
     "kubelet": "The kubelet's devices and topology beside Kubernetes' own, in Go: admissions a second, p99, memory, merges",
     "apiserver": "The API server beside kube-apiserver with etcd: durable writes, 1,000 watchers, lists of 50,000 objects, memory",
+    "up": "`dray up` with a simulated fleet of 1,000 nodes x 8 GPUs: start, 1,000 claims at once, memory, idle CPU",
 }
 """Name and meaning; the code is in `dray.bench.<name>` and its `figures()` yields one figure after the other."""
 _WITH_CLUSTER = ("agent", "driver")

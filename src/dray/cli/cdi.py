@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
-from dray.cli.manifests import columns, read_text, say_notes
+from dray.cli.manifests import read_text, say_notes
+from dray.cli.tables import columns
 from dray.errors import Error, InvalidError
 
 if TYPE_CHECKING:

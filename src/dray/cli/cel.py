@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
-from dray.cli.manifests import GREEN, PLAIN, RED, YELLOW, has_colour, read_manifests, read_text, say_notes
+from dray.cli.manifests import read_manifests, read_text, say_notes
+from dray.cli.tables import GREEN, PLAIN, RED, YELLOW, has_colour
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`dray explain`: why claims and pods do not fit or were not admitted; per node and request or resource."""
+"""`dray explain`: why claims and pods do not fit, were not admitted or do not start; per node and request or resource."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
-from dray.cli.manifests import (
-    GREEN,
-    RED,
-    YELLOW,
-    add_source_arguments,
-    any_of,
-    has_colour,
-    painted,
-    progress,
-    read_source,
-    some_of,
-)
+from dray.cli.manifests import add_source_arguments, any_of, read_source, some_of
+from dray.cli.tables import GREEN, RED, YELLOW, has_colour, painted, progress
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -47,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0 where there is an explanation, also of a refusal; 1 where the name is not there; 2 where the files are wrong."""
     source = read_source(arguments)
     workloads = _workloads(arguments, source)
-    asked = [one for one in workloads if one.waits or arguments.name]
+    asked = [one for one in workloads if one.waits or one.not_started or arguments.name]
     explained = _explain(arguments, source, asked)
     left_out = [one for one in workloads if one.not_admitted and one not in asked]
     if arguments.output == "json":
@@ -105,7 +95,7 @@ def as_lines(found: Explained, *, colour: bool) -> list[str]:
 
     one = found.explanation
     lines = [f"{_head(one, colour=colour)} (profile {one.profile}, {one.tier} allocator)"]
-    if said := one.verdict.error or one.workload.not_admitted:
+    if said := one.verdict.error or one.workload.not_admitted or one.workload.not_started:
         lines.append(f"  {said}")
     if one.difference is not None:
         lines.append(painted(_otherwise(one.difference, one.tried), YELLOW, colour=colour))
@@ -146,6 +136,9 @@ def _head(one: Explanation, *, colour: bool) -> str:
         return painted(f"{name} was not admitted by the kubelet of {workload.node_name}", RED, colour=colour)
     if workload.is_leaving:
         return painted(f"{name} is being deleted", YELLOW, colour=colour)
+    if workload.not_started and not one.verdict.error:
+        text = f"{name} has its devices, but does not start on {workload.node_name}"
+        return painted(text, RED, colour=colour)
     if not workload.waits and not one.verdict.error:
         return painted(f"{name} has its devices already", GREEN, colour=colour)
     paint = GREEN if one.verdict.fits_on else RED
@@ -166,42 +159,8 @@ def _shown(verdict: Verdict, tried: int) -> str:
 def as_document(
     source: Source, explained: Sequence[Explained], left_out: Sequence[Workload] = ()
 ) -> dict[str, Any]:
-    """The same for programs. Keys stay; others may join."""
-    server = {"address": source.server, "version": source.version} if source.server else None
-    return {
-        "profile": source.situation.profile.name,
-        "tier": str(source.situation.allocator.tier),
-        "server": server,
-        "notes": list(source.notes),
-        "workloads": [_document(one) for one in explained],
-        "notAdmitted": [one.name for one in left_out],
-    }
+    """The same for programs."""
+    from dray.allocation.explanation.documents import explanation_document
 
-
-def _document(found: Explained) -> dict[str, Any]:
-    from dray.allocation.requests import claim_name
-    from dray.cli.refusal_view import reasons_document
-    from dray.cli.resource_view import resource_documents
-
-    one = found.explanation
-    difference = one.difference
-    return {
-        "kind": one.workload.kind,
-        "name": one.workload.name,
-        "claims": [claim_name(claim) for claim in one.workload.pending],
-        "allocatedClaims": [claim_name(claim) for claim in one.workload.allocated],
-        "nodesTried": one.tried,
-        "fitsOn": list(one.verdict.fits_on),
-        "error": one.verdict.error or None,
-        "notAdmitted": one.workload.not_admitted or None,
-        "refusal": reasons_document(one.reasons, one.profile, str(one.tier)) if one.reasons.groups else None,
-        "resources": resource_documents(found),
-        "resourceChanges": [{"node": node, "text": text} for node, text in found.ways],
-        "differs": difference
-        and {
-            "profile": difference.profile,
-            "fitsOn": list(difference.verdict.fits_on),
-            "error": difference.verdict.error or None,
-            "causes": list(difference.causes),
-        },
-    }
+    server = (source.server, source.version) if source.server else None
+    return explanation_document(source.situation, explained, left_out, server=server, notes=source.notes)

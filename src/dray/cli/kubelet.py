@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dray.errors import InvalidError
 from dray.processes.flags import parse_address
+
+if TYPE_CHECKING:
+    from dray.kubelet.runtimes.contract import LogLimits
 
 METRICS_ADDRESS = "127.0.0.1:9615"
 _POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
@@ -78,6 +82,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="where CDI files are; may be repeated, later ones win (default /etc/cdi and /var/run/cdi)",
     )
+    runtime.add_argument(
+        "--container-log-max-size",
+        default="10Mi",
+        metavar="SIZE",
+        help="a log of this size is put aside, and a new one begun (default 10Mi)",
+    )
+    runtime.add_argument(
+        "--container-log-max-files",
+        type=int,
+        default=5,
+        metavar="N",
+        help="so many files of a container's log are kept, 2 or more (default 5)",
+    )
     topology = parser.add_argument_group("NUMA")
     topology.add_argument(
         "--topology-manager-policy",
@@ -114,6 +131,14 @@ def _add_places(places: argparse._ArgumentGroup) -> None:
         metavar="A",
         help=f"where /metrics and /healthz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
     )
+    places.add_argument(
+        "--listen",
+        metavar="A",
+        help=(
+            "where the API server, and nobody else, gets the containers' logs "
+            "(default: the node's address and a free port; none: not served)"
+        ),
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -122,6 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.kubelet.topology.options import TopologyConfig
     from dray.processes.agent_config.config_file import parse_label
     from dray.processes.kubelet import KubeletOptions, run_kubelet
+    from dray.processes.kubelet_logs import ANYWHERE
     from dray.runtime.tasks import run_until_signalled
 
     options = KubeletOptions(
@@ -147,9 +173,32 @@ def run(arguments: argparse.Namespace) -> int:
         ),
         max_pods=arguments.max_pods,
         metrics=parse_address(arguments.metrics_address),
+        logs=parse_address(arguments.listen, "--listen") if arguments.listen is not None else ANYWHERE,
+        container_logs=_log_limits(arguments.container_log_max_size, arguments.container_log_max_files),
     )
     run_until_signalled(lambda: run_kubelet(options))
     return 0
+
+
+def _log_limits(size: str, files: int) -> LogLimits:
+    from dray.api.quantity import parse_quantity
+    from dray.kubelet.runtimes.contract import LogLimits
+
+    try:
+        found = parse_quantity(size).value()
+    except InvalidError as error:
+        raise InvalidError(
+            f"--container-log-max-size {size!r}: {error}", field="--container-log-max-size"
+        ) from error
+    if found <= 0:
+        raise InvalidError(
+            f"--container-log-max-size must be more than 0, not {size!r}", field="--container-log-max-size"
+        )
+    if files < 2:
+        raise InvalidError(
+            f"--container-log-max-files must be 2 or more, not {files}", field="--container-log-max-files"
+        )
+    return LogLimits(found, files)
 
 
 def _pairs(text: str) -> dict[str, str]:

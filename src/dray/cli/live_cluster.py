@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from dray.allocation.cluster.cluster_dump import Cluster
 from dray.allocation.cluster.versions import raise_version
+from dray.allocation.cluster.workloads import is_starting
 from dray.api.codec import Manifest, view
+from dray.api.core import Event
 from dray.api.kinds import (
     DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
+    EVENTS,
     NODES,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -22,12 +23,11 @@ from dray.api.kinds import (
 )
 from dray.api.meta import Model
 from dray.api.resource import DeviceTaintRule
-from dray.client import requests
+from dray.cli.cluster import Say
+from dray.cli.views.objects import list_raw
 from dray.client.access import ClusterAccess
-from dray.client.client import PAGE_SIZE, Client, Listing, ServerVersion
-from dray.client.failures import ExpiredError
+from dray.client.client import Client, Listing, ServerVersion
 from dray.client.http import Request
-from dray.client.kubeconfig import find_access
 from dray.client.requests import ALL, Selection
 from dray.errors import DeniedError, InvalidError, NotFoundError
 
@@ -35,7 +35,6 @@ _VERSIONS: Final = ("v1", "v1beta2", "v1beta1")
 """Of resource.k8s.io, the best first. Servers before 1.34 have no v1."""
 _RULE_VERSIONS: Final = ("v1", "v1beta2")
 
-Say = Callable[[str], None]
 T = TypeVar("T", bound=Model)
 
 
@@ -48,23 +47,6 @@ class Live:
     version: ServerVersion
     namespace: str
     notes: tuple[str, ...] = ()
-
-
-def access_for(kubeconfig: Path | str | None, context: str | None) -> ClusterAccess:
-    """As `kubectl` finds it. InvalidError says both ways to name the objects."""
-    try:
-        return find_access(kubeconfig, context=context)
-    except InvalidError as error:
-        if error.field in ("exec", "auth-provider"):
-            raise InvalidError(
-                f"{error}; or give the cluster's objects with -f FILE", field=error.field
-            ) from None
-        if error.field != "KUBECONFIG":
-            raise
-        raise InvalidError(
-            f"{str(error).partition(';')[0]}; name the cluster with --kubeconfig FILE, or give its objects with -f FILE",
-            field="-f",
-        ) from None
 
 
 async def read_live(access: ClusterAccess, namespace: str | None, say: Say) -> Live:
@@ -99,7 +81,24 @@ class _Reader:
             taint_rules=await self._taint_rules(),
             source="the cluster",
         )
-        return replace(found, has_served_rules=bool(found.taint_rules))
+        is_any_starting = any(map(is_starting, found.pods))
+        return replace(
+            found,
+            has_served_rules=bool(found.taint_rules),
+            warnings=await self._warnings() if is_any_starting else (),
+        )
+
+    async def _warnings(self) -> tuple[Event, ...]:
+        """Those about pods; none where they may not be read: then pods' own statuses must do."""
+        try:
+            return await self._at_least_here(
+                EVENTS,
+                "so what happened to pods of others is not told",
+                "involvedObject.kind=Pod,type=Warning",
+            )
+        except DeniedError as error:
+            self.notes.append(f"may not list events, so why pods do not start may be missing: {error}")
+            return ()
 
     async def _served(self) -> str:
         """The version of resource.k8s.io to read."""
@@ -144,8 +143,7 @@ class _Reader:
         """Objects of a beta version, with their fields moved to where v1 has them."""
         older = replace(resource, version=self.version)
         found = []
-        for raw in await self._pages(older, selection):
-            raw["apiVersion"] = older.api_version
+        for raw in await list_raw(self.client, older, selection):
             raise_version(resource, raw)
             try:
                 found.append(view(raw, resource.type))
@@ -153,30 +151,14 @@ class _Reader:
                 self._left_out(resource, Manifest(raw).name, str(error))
         return tuple(found)
 
-    async def _pages(self, resource: Resource[Any], selection: Selection) -> list[dict[str, Any]]:
-        """The plain items. Where the server forgets the moment of the first page, everything is asked for at once."""
-        items: list[dict[str, Any]] = []
-        limit, token = PAGE_SIZE, ""
-        while True:
-            request = requests.page(resource, selection, limit=limit, continue_token=token)
-            try:
-                page = await self.client.raw(request)
-            except ExpiredError:
-                items, limit, token = [], 0, ""
-                continue
-            items += (one for one in page.get("items") or () if isinstance(one, dict))
-            before, token = token, str((page.get("metadata") or {}).get("continue") or "")
-            if not token or token == before:
-                return items
-
-    async def _at_least_here(self, resource: Resource[T], otherwise: str) -> tuple[T, ...]:
+    async def _at_least_here(self, resource: Resource[T], otherwise: str, fields: str = "") -> tuple[T, ...]:
         """Of all namespaces; with the right for one namespace only, of that one, and a note."""
         try:
-            return await self._list(resource)
+            return await self._list(resource, Selection(fields=fields))
         except DeniedError as error:
             if not error.authenticated:
                 raise
-            found = await self._list(resource, Selection(namespace=self.namespace))
+            found = await self._list(resource, Selection(namespace=self.namespace, fields=fields))
             self.notes.append(
                 f"may not list {resource} cluster-wide; only those of namespace {self.namespace} were read, {otherwise}"
             )

@@ -14,7 +14,10 @@ from dray.cli import exit_codes
 from dray.errors import Error, InvalidError
 
 COMMANDS = {
-    "up": "Start Dray on this machine",
+    "demo": "See a device on its way to a container, stage by stage, on this machine; nothing is left behind",
+    "up": "Start everything on this machine: API server, scheduler, controllers, kubelet, agent, dashboard",
+    "down": "End what `dray up` started; with --purge, all that it kept",
+    "status": "Whether `dray up` runs here, how its parts are, and what there is",
     "kubelet": "Give devices to the pods of this machine and run their containers",
     "agent": "The node agent: offers this machine's devices to its kubelet",
     "apiserver": "The Kubernetes API for this machine: objects, watches, kubectl",
@@ -26,6 +29,18 @@ COMMANDS = {
     "allocate": "Run the allocator over manifests or a live cluster: which devices claims get, or why they get none",
     "explain": "Why claims and pods do not fit or were not admitted, node by node, and what would make them fit",
     "simulate": "How many more of these claims fit, where, and what runs out first",
+    "get": "Objects of a cluster as tables: nodes, pods, claims, devices, plugins and all else the server has",
+    "describe": "One node, pod, claim, device, class or slice with its devices, holders and events",
+    "apply": "Make a cluster's objects as files say; what is missing is created",
+    "delete": "Delete objects by file or by name",
+    "logs": "What the containers of a pod wrote",
+    "events": "What happened to pods, claims and nodes, the newest last",
+    "top": "The fleet at a glance, live: devices, nodes, waiting claims, last events",
+    "dashboard": "The fleet in a browser: devices, who has them, and why somebody has none",
+    "taint": "Keep pods off a device or a node's devices; says first who would have to go",
+    "untaint": "Take such a taint back",
+    "completion": "Print what makes a shell complete dray's words",
+    "doctor": "What is wrong with this node or laptop, and how to mend it; support bundle",
     "check": "Whether a device plugin or a DRA driver keeps to the kubelet's contract, rule by rule",
     "new": "Write the skeleton of a driver of your own, with tests",
     "bench": "The benchmarks, with peers side by side",
@@ -36,6 +51,10 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["__complete"]:  # asked by a shell at every Tab
+        from dray.cli.complete import complete
+
+        return complete(words[1:])
     arguments = make_parser(words).parse_args(words)
     if arguments.command is None:
         make_parser(words).print_help()
@@ -88,7 +107,7 @@ def _add_log_arguments(parser: argparse.ArgumentParser) -> None:
     logs.add_argument(
         "--log-level",
         choices=["debug", "info", "warning", "error"],
-        default="info",
+        default=parser.get_default("log_level") or "info",
         help="from this level on",
     )
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.tables import progress
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from dray.api.codec import Manifest
     from dray.api.field_errors import FieldError
     from dray.api.field_errors import Path as FieldPath
-
-GREEN, RED, YELLOW, BOLD, PLAIN = "\033[32m", "\033[31m", "\033[33m", "\033[1m", "\033[0m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Source:
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
-    """-f, --kubeconfig, --context, -n, --profile and --feature-gates."""
+    """-f, --kubeconfig, --context, --data-dir, -n, --profile and --feature-gates."""
     parser.add_argument(
         "-f",
         "--filename",
@@ -50,17 +47,19 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="slices, classes, claims, pods, nodes and taint rules (YAML or JSON, - for stdin); "
-        "without it the cluster of the kubeconfig is read, with it and --kubeconfig the files lie over that cluster",
+        "without it a cluster is read, with it and --kubeconfig or --data-dir the files lie over that cluster",
     )
     parser.add_argument(
         "--kubeconfig",
         type=Path,
         metavar="K",
-        help="the cluster to read (default: $KUBECONFIG, ~/.kube/config, or the pod's own); nothing is written to it",
+        help="the cluster to read (default: $KUBECONFIG, a running `dray up`, ~/.kube/config, or the pod's own); "
+        "nothing is written to it",
     )
     parser.add_argument(
         "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
     )
+    parser.add_argument("--data-dir", type=Path, metavar="D", help="of the `dray up` to read")
     parser.add_argument(
         "-n",
         "--namespace",
@@ -95,7 +94,7 @@ def read_source(arguments: argparse.Namespace) -> Source:
     from dray.allocation.cluster.situation import Situation, features_for
     from dray.allocation.profiles import profile_named
 
-    if arguments.filename and not (arguments.kubeconfig or arguments.context):
+    if arguments.filename and not (arguments.kubeconfig or arguments.context or arguments.data_dir):
         profile = profile_named(arguments.profile or "correct")
         features = features_for(profile, arguments.feature_gates)
         namespace = arguments.namespace or "default"
@@ -121,10 +120,11 @@ def _read_server(arguments: argparse.Namespace) -> Source:
 
     from dray.allocation.cluster.situation import Situation, features_for
     from dray.allocation.profiles import profile_named, profile_of_server
-    from dray.cli.live_cluster import access_for, read_live
+    from dray.cli.cluster import find_cluster
+    from dray.cli.live_cluster import read_live
 
     chosen = profile_named(arguments.profile) if arguments.profile else None
-    access = access_for(arguments.kubeconfig, arguments.context)
+    access = find_cluster(arguments.kubeconfig, arguments.context, arguments.data_dir, files=True)
     with progress() as say:
         live = asyncio.run(read_live(access, arguments.namespace, say))
     profile, guess = profile_of_server(live.version.major, live.version.minor)
@@ -162,41 +162,6 @@ def say_notes(notes: Iterable[str]) -> None:
     """What does not count, and what was guessed, to stderr."""
     for note in notes:
         print(f"dray: note: {note}", file=sys.stderr)
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """What is going on, as one line on stderr that goes away at the end; nothing where that is no terminal."""
-    shows = sys.stderr.isatty()
-
-    def say(text: str) -> None:
-        if shows:
-            print(f"\r\033[K{text}…", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield say
-    finally:
-        if shows:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-def has_colour() -> bool:
-    """Whether stdout takes colours."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a table, as wide as it must be."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return [
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def painted(text: str, paint: str, *, colour: bool) -> str:
-    """The text in a colour, where there are colours."""
-    return f"{paint}{text}{PLAIN}" if colour else text
 
 
 def any_of(number: int) -> str:

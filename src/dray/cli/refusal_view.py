@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dray.cli.manifests import BOLD, YELLOW, columns, painted, shown_nodes
+from dray.cli.manifests import shown_nodes
+from dray.cli.tables import BOLD, YELLOW, columns, painted
 
 if TYPE_CHECKING:
     from dray.allocation.explanation.explain import NodeGroup, Reasons
     from dray.allocation.explanation.nearest import Miss
-    from dray.allocation.explanation.refusal import Check, Holder, Refusal, RequestRefusal
-    from dray.allocation.explanation.what_if import Change
-    from dray.allocation.explanation.what_if_edits import Edit
+    from dray.allocation.explanation.refusal import Check, Refusal, RequestRefusal
 
 _MOST_HOLDERS = 8
 _MOST_LACKS = 3
@@ -156,94 +155,3 @@ def _change_lines(reasons: Reasons) -> list[str]:
         node = change.node if more == 1 else f"{change.node} (one of {more} alike)"
         by_text.setdefault(str(change), []).append(node)
     return [f"on {', '.join(nodes)}: {text}" for text, nodes in by_text.items()]
-
-
-def reasons_document(reasons: Reasons, profile: str, tier: str) -> dict[str, Any]:
-    """The same for programs. Keys stay; others may join."""
-    return {
-        "profile": profile,
-        "tier": tier,
-        "nodes": [_group_document(group) for group in reasons.groups],
-        "nearestMisses": [_miss_document(miss) for miss in reasons.misses],
-        "changes": [_change_document(change) for change in reasons.changes],
-    }
-
-
-def _group_document(group: NodeGroup) -> dict[str, Any]:
-    refusal = group.refusal
-    return {
-        "nodes": list(group.nodes),
-        "reason": refusal.reason,
-        "obstacles": list(refusal.obstacles),
-        "unusablePools": dict(sorted((refusal.unusable_pools or {}).items())),
-        "requests": [
-            {
-                "claim": one.claim,
-                "request": one.request,
-                "wanted": one.wanted,
-                "all": one.is_all,
-                "total": one.total,
-                "removed": {str(check): count for check, count in one.removed.items()},
-                "left": one.left,
-                "taints": dict(one.taints),
-                "lacking": dict(one.lacking),
-                "heldBy": [_holder_document(holder) for holder in one.held_by],
-            }
-            for one in refusal.requests
-        ],
-    }
-
-
-def _holder_document(holder: Holder) -> dict[str, Any]:
-    return {"device": str(holder.device), "claim": holder.claim, "pods": list(holder.pods)}
-
-
-def _miss_document(miss: Miss) -> dict[str, Any]:
-    return {
-        "node": miss.node,
-        "claim": miss.claim,
-        "request": miss.request,
-        "device": str(miss.candidate.id),
-        "checks": [str(check) for check in miss.checks],
-        "falseParts": [
-            {
-                "of": "class" if term.is_of_class else "request",
-                "selector": term.number,
-                "text": term.part.text,
-                "saw": dict(term.part.saw),
-            }
-            for term in miss.false_terms
-        ],
-        "taints": list(miss.taints),
-        "heldBy": [_holder_document(holder) for holder in miss.held_by],
-        "lacks": [
-            {
-                "name": one.name,
-                "left": None if one.left is None else str(one.left),
-                "needed": None if one.needed is None else str(one.needed),
-                "why": one.why,
-            }
-            for one in miss.lacks
-        ],
-        "error": miss.error,
-    }
-
-
-def _change_document(change: Change) -> dict[str, Any]:
-    return {
-        "node": change.node,
-        "text": str(change),
-        "edits": [_edit_document(edit) for edit in change.edits],
-        "choices": [_edit_document(edit) for edit in change.choices],
-    }
-
-
-def _edit_document(edit: Edit) -> dict[str, Any]:
-    return {
-        "kind": str(edit.kind),
-        "text": edit.text,
-        "claim": edit.claim,
-        "request": edit.request,
-        "frees": sorted(edit.frees),
-        "heldBy": [_holder_document(holder) for holder in edit.holders],
-    }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dray.cli.manifests import BOLD, columns, painted, shown_nodes
+from dray.cli.manifests import shown_nodes
+from dray.cli.tables import BOLD, columns, painted
 
 if TYPE_CHECKING:
     from dray.allocation.explanation.extended import Explained, NodeResource
@@ -72,22 +73,3 @@ def told_in_table(found: Explained) -> dict[str, str]:
         if one.short:
             by_node.setdefault(one.node, []).append(str(one))
     return {node: "; ".join(texts) for node, texts in by_node.items()}
-
-
-def resource_documents(found: Explained) -> list[dict[str, Any]]:
-    """The same for programs. Keys stay; others may join."""
-    return [
-        {
-            "node": one.node,
-            "resource": one.name,
-            "wanted": str(one.wanted),
-            "capacity": str(one.capacity),
-            "allocatable": one.allocatable and str(one.allocatable),
-            "used": str(one.used),
-            "free": str(one.free),
-            "short": str(one.short),
-            "deviceClass": one.device_class or None,
-            "pods": [{"name": name, "amount": str(amount)} for name, amount in one.users],
-        }
-        for one in found.resources
-    ]

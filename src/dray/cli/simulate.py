@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.cli import exit_codes
-from dray.cli.manifests import (
-    BOLD,
-    add_source_arguments,
-    columns,
-    has_colour,
-    painted,
-    read_source,
-    shown_nodes,
-    some_of,
-)
+from dray.cli.manifests import add_source_arguments, read_source, shown_nodes, some_of
+from dray.cli.tables import BOLD, columns, has_colour, painted
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dray.allocation.cluster.simulate import NodeOutcome, Shortage, Simulation
+    from dray.allocation.cluster.simulate import NodeOutcome, Simulation
     from dray.allocation.cluster.situation import Situation
     from dray.allocation.cluster.workloads import Workload
     from dray.allocation.faults import AllocationError
@@ -70,38 +62,36 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         import json
 
-        print(json.dumps(as_document(simulation, situation, arguments.policy), indent=2, ensure_ascii=False))
+        from dray.allocation.cluster.simulation_documents import simulation_document
+
+        document = simulation_document(simulation, situation, arguments.policy)
+        print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print("\n".join(as_lines(simulation, workload, colour=has_colour())))
     return exit_codes.DONE
 
 
 def _failed(arguments: argparse.Namespace, source: Source, workload: Workload, error: AllocationError) -> int:
-    from dray.allocation.explanation.refusal import with_request
+    from dray.allocation.cluster.simulation_documents import failed_document
 
-    situation = source.situation
-    text = with_request(situation.allocator, situation.cluster.nodes, workload.pending, error)
+    document = failed_document(source.situation, workload, arguments.policy, arguments.claims, error)
     if arguments.output == "json":
         import json
 
-        head = _head(situation, arguments.policy, arguments.claims)
-        document = head | {"fits": 0, "nodes": [], "runsOutFirst": None, "error": text}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        print(f"dray: {text}", file=sys.stderr)
+        print(f"dray: {document['error']}", file=sys.stderr)
     return exit_codes.REFUSED
 
 
 def _workload(names: Sequence[str], source: Source) -> Workload:
-    from dray.allocation.cluster.workloads import all_pending, find_workload, from_templates, together
+    from dray.allocation.cluster.workloads import find_workload, to_copy, together
 
     cluster = source.situation.cluster
     if names:
         workload = together(find_workload(cluster, name, source.namespace) for name in names)
     else:
-        workload = all_pending(cluster, source.files)
-        if not workload.pending:
-            workload = from_templates(source.files or cluster)
+        workload = to_copy(cluster, source.files)
     if not workload.pending:
         raise InvalidError(
             f"no ResourceClaim without an allocation and no ResourceClaimTemplate in {cluster.source}",
@@ -149,41 +139,3 @@ def as_lines(simulation: Simulation, workload: Workload, *, colour: bool) -> lis
     if simulation.first is not None:
         lines += ["", f"Runs out first: {simulation.first.shortage} (on {simulation.first.node})"]
     return lines
-
-
-def as_document(simulation: Simulation, situation: Situation, policy: str) -> dict[str, Any]:
-    """The same for programs. Keys stay; others may join."""
-    first = simulation.first
-    return {
-        **_head(situation, policy, simulation.asked),
-        "fits": simulation.fits,
-        "nodes": [
-            {"node": one.node, "fits": one.fits, "shortage": _shortage(one.shortage)}
-            for one in simulation.nodes
-        ],
-        "runsOutFirst": first and {"node": first.node, **(_shortage(first.shortage) or {})},
-        "error": None,
-    }
-
-
-def _head(situation: Situation, policy: str, asked: int) -> dict[str, Any]:
-    return {
-        "profile": situation.profile.name,
-        "tier": str(situation.allocator.tier),
-        "policy": policy,
-        "asked": asked,
-    }
-
-
-def _shortage(shortage: Shortage | None) -> dict[str, Any] | None:
-    if shortage is None:
-        return None
-    return {
-        "claim": shortage.claim,
-        "request": shortage.request,
-        "wanted": shortage.wanted,
-        "left": shortage.left,
-        "check": str(shortage.check) if shortage.check is not None else None,
-        "removed": shortage.removed,
-        "text": str(shortage),
-    }

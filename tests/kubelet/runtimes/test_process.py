@@ -33,7 +33,7 @@ def keepers(directory: Path) -> list[int]:
                 line = (path / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"import shim" in line and str(directory).encode() in line:
+            if b"shim.main" in line and str(directory).encode() in line:
                 found.append(int(path.name))
     return found
 

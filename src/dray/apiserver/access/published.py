@@ -25,7 +25,7 @@ def publish_trust(transaction: Transaction, rules: Rules, authority: str, now: d
     """Called at each start, after the namespaces were made; a new authority replaces the old one.
 
     kube-scheduler and the controller manager read the first to know their callers. The server signs no certificates of
-    clients and has no front proxy, so who trusts this authority for them trusts nobody more. The second says since when
+    clients but its own, for kubelets, and has no front proxy, so who trusts this authority for them trusts nobody more. The second says since when
     tokens in Secrets are counted: there are none, but the controller that removes old ones asks.
     """
     trust = {"client-ca-file": authority, "requestheader-client-ca-file": authority, **_FRONT_PROXY}

@@ -20,6 +20,7 @@ from dray.apiserver.custom.live import Live
 from dray.apiserver.forms import PLAIN
 from dray.apiserver.http.answers import json_answer, refused, success
 from dray.apiserver.http.bodies import LIMIT, delete_options, document_of, write_options
+from dray.apiserver.http.container_logs import KubeletLogs, log_request
 from dray.apiserver.http.discovery import AGGREGATED, JSON, discover, discover_all
 from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.measures import Measures, Seen
@@ -76,14 +77,16 @@ class Handler:
         clock: Clock,
         live: Live | None = None,
         measures: Measures | None = None,
+        logs: KubeletLogs | None = None,
     ) -> None:
-        """`live` is shared with the upkeep, which sees definitions go."""
+        """`live` is shared with the upkeep, which sees definitions go. Without `logs` no kubelet is asked for any."""
         self._store = store
         self._watches = Watches(store)
         self._live = live or Live(store, rules)
         self._tokens = tokens
         self._clock = clock
         self._measures = measures or Measures(Metrics(), clock)
+        self._logs = logs
 
     @property
     def _rules(self) -> Rules:
@@ -107,6 +110,9 @@ class Handler:
                 return json_answer(await reviewed(kind, asked, identity, self._store, self._tokens), 201)
             if request.method == "POST" and (account := token_request(path)):
                 return await self._account_token(request, identity, account)
+            if self._logs is not None and request.method == "GET" and (wanted := log_request(path)):
+                check_request(identity, wanted, ClusterView(self._store))
+                return await self._logs.answer(request, wanted, self._store)
             found = parse_path(path, self._rules.serving)
             if isinstance(found, Place):
                 place = found

@@ -10,7 +10,7 @@ with ClaimManager(config, …) as manager:          # the record is read
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import single
+from dray.runtime.traces import span
 from dray.wire.dra import CALL_TIMEOUT
 
 _log = get_log("kubelet.claims")
@@ -117,7 +118,7 @@ class ClaimManager:
     async def unprepare(self, pod: Pod) -> None:
         """After the pod's last container ended; again after an error: the pod must not be gone before this worked."""
         try:
-            with self._meters.operation("UnprepareResources"):
+            with self._meters.operation("UnprepareResources"), span("kubelet", "release", self.uids(pod)):
                 await unprepare(pod.metadata.uid, self._cache, self.drivers)
         except InvariantError:
             raise
@@ -127,6 +128,10 @@ class ClaimManager:
     def may_need_unprepare(self, uid: str) -> bool:
         """Whether the pod's object must be kept: it still uses claims here."""
         return self._cache.has_pod(uid)
+
+    def uids(self, pod: Pod) -> Iterator[str]:
+        """Of the pod's claims in the record; looked up when the first is asked for."""
+        yield from (claim.uid for claim in self._cache.of_pod(pod.metadata.uid))
 
     def cdi_devices(self, pod: Pod, container: Container) -> tuple[str, ...]:
         """The CDI ids a container starts with. An id that two requests name comes twice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dray import __version__
@@ -31,6 +31,14 @@ _REPORT = 300.0
 
 
 @dataclass(frozen=True, slots=True)
+class NodeDoor:
+    """Where the API server reaches the kubelet, and by which annotations it knows it; port 0: nowhere."""
+
+    port: int = 0
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeOptions:
     """Who the node is. `labels` are added to those that every node has."""
 
@@ -38,6 +46,7 @@ class NodeOptions:
     labels: Mapping[str, str]
     runtime: str
     version: str = f"v1.36.0-dray.{__version__}"
+    door: NodeDoor = NodeDoor()
 
 
 class NodeKeeper:
@@ -122,17 +131,21 @@ class NodeKeeper:
             "kubernetes.io/arch": self._machine.architecture,
             **self._options.labels,
         }
+        told = {"labels": labels, "annotations": dict(self._options.door.annotations)}
         try:
             node = await self._client.get(NODES, self._options.name)
         except NotFoundError:
-            document = {"metadata": {"name": self._options.name, "labels": labels}}
+            document = {"metadata": {"name": self._options.name, **told}}
             try:
                 node = await self._client.create(NODES, document)
                 _log.info("node created", node=self._options.name)
             except ConflictError:
                 node = await self._client.get(NODES, self._options.name)
-        if any(node.metadata.labels.get(key) != value for key, value in labels.items()):
-            await self._client.patch(NODES, self._options.name, {"metadata": {"labels": labels}})
+        if not (
+            labels.items() <= node.metadata.labels.items()
+            and told["annotations"].items() <= node.metadata.annotations.items()
+        ):
+            await self._client.patch(NODES, self._options.name, {"metadata": told})
         self._capacity_before = node.status.capacity
 
     def _status(self, found: NodeResources) -> dict[str, Any]:
@@ -145,6 +158,7 @@ class NodeKeeper:
                 {"type": "InternalIP", "address": machine.address},
                 {"type": "Hostname", "address": self._options.name},
             ],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": self._options.door.port}},
             "nodeInfo": {
                 "machineID": machine.machine_id,
                 "systemUUID": machine.machine_id,

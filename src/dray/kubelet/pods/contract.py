@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -66,6 +66,10 @@ class Claims(Protocol):
 
     async def unprepare(self, pod: Pod) -> None:
         """After all containers ended. Errors are tried again: the pod stays Terminating."""
+        ...
+
+    def uids(self, pod: Pod) -> Iterator[str]:
+        """Of the pod's claims that are prepared, or begun: what its traces are called after."""
         ...
 
     def cdi_devices(self, pod: Pod, container: Container) -> tuple[str, ...]:

@@ -280,7 +280,7 @@ class PodManager:
             raise
 
     async def _clean(self, known: KnownPod) -> None:
-        """Remove what a pod that ended leaves behind; its status is in the record, its logs stay."""
+        """Remove what a pod that ended leaves behind; its status is in the record, its logs stay until it is deleted."""
         for sandbox in self._sandboxes_of(known):
             await self._parts.runtime.remove_sandbox(sandbox.id)
         self._reached("removed")
@@ -293,6 +293,7 @@ class PodManager:
         if known.pod.metadata.deletion_timestamp is not None:
             self._parts.statuses.ended(known.pod)
         if not known.is_wanted:
+            self._running.remove_logs(known.pod)
             self._records.remove(known.uid)
             self._reached("forgotten")
             del self.known.by_uid[known.uid]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,7 +23,9 @@ from dray.kubelet.pods.status import BACK_OFF, CREATING
 from dray.kubelet.pods.volumes import Volumes
 from dray.kubelet.runtimes.contract import Container, Sandbox, SandboxConfig, State
 from dray.runtime.clock import Clock
+from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.tasks import single
+from dray.runtime.traces import span
 
 STARTS_AT_ONCE = 16
 """Each is a new process: more at once only make each other slow."""
@@ -64,7 +67,8 @@ class Running:
                 pauses.append(pause)
                 continue
             try:
-                await self._start(known, sandbox, start)
+                with span("kubelet", "start", self._parts.claims.uids(known.pod), container=start.name):
+                    await self._start(known, sandbox, start)
             except InvariantError:
                 raise
             except Error as error:
@@ -97,6 +101,16 @@ class Running:
         """The pod is over: its volumes go."""
         self._volumes.remove(uid)
         self._restarts.forget(uid)
+
+    def remove_logs(self, pod: Pod) -> None:
+        """Of a pod that nobody has any more; nothing happens where there are none."""
+        path = log_directory(self._logs, pod)
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise from_os_error(error, "remove the logs of a pod in", str(path)) from error
 
     async def _sandbox(self, known: KnownPod, sandboxes: Sequence[Sandbox]) -> str:
         for one in sandboxes:

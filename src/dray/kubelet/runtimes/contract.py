@@ -88,6 +88,14 @@ class ContainerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLimits:
+    """Of each container's log: a file of `size` bytes is put aside, and `files` are kept, the newest included."""
+
+    size: int = 10 * 1024 * 1024
+    files: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class Sandbox:
     """One that exists."""
 

@@ -23,9 +23,17 @@ from dray.errors import (
     UnavailableError,
 )
 from dray.kubelet.failure import prefixed
-from dray.kubelet.runtimes.contract import Container, ContainerConfig, Sandbox, SandboxConfig, State
+from dray.kubelet.runtimes.contract import (
+    Container,
+    ContainerConfig,
+    LogLimits,
+    Sandbox,
+    SandboxConfig,
+    State,
+)
 from dray.kubelet.runtimes.cri_events import Changes
 from dray.kubelet.runtimes.cri_images import ensure_image
+from dray.kubelet.runtimes.cri_logs import LogKeeper
 from dray.kubelet.runtimes.cri_requests import (
     cgroup_parent,
     container_request,
@@ -60,6 +68,7 @@ class CriSettings(msgspec.Struct, frozen=True):
     socket: Path = SOCKET
     cgroup: str | None = None
     """Where pods are put. None: in a group of this kubelet's own, in the form that the runtime needs."""
+    logs: LogLimits = LogLimits()
 
 
 class CriRuntime:
@@ -91,6 +100,8 @@ class CriRuntime:
             self._view = CriView(self._runtime, self._settings.owner, self._clock)
             self._changes = Changes(self._runtime, self._clock)
             await stack.enter_async_context(running(self._changes.run(), name="changes of containers"))
+            logs = LogKeeper(self._runtime, self._view, self._settings.logs, self._clock)
+            await stack.enter_async_context(running(logs.run(), name="sizes of logs"))
             self._stack = stack.pop_all()
         return self
 

@@ -12,7 +12,14 @@ from typing import Self
 
 from dray.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.runtimes import shim
-from dray.kubelet.runtimes.contract import Container, ContainerConfig, Sandbox, SandboxConfig, State
+from dray.kubelet.runtimes.contract import (
+    Container,
+    ContainerConfig,
+    LogLimits,
+    Sandbox,
+    SandboxConfig,
+    State,
+)
 from dray.kubelet.runtimes.ending import end
 from dray.kubelet.runtimes.engine import Engine
 from dray.kubelet.runtimes.following import Following
@@ -39,7 +46,9 @@ _LAST_SECONDS = 5.0
 """For a start that nobody waits for any more."""
 _STOPPED = "stopped"
 # As an import and not as a script: compiled once, which spares every start 30 ms and every keeper half a megabyte.
-_KEEP = "import sys; sys.path.append(sys.argv[1]); import shim; shim.main(sys.argv[2])"
+KEEP = (
+    "import sys; sys.path.append(sys.argv[1]); from dray.kubelet.runtimes import shim; shim.main(sys.argv[2])"
+)
 
 
 class KeptRuntime:
@@ -48,8 +57,9 @@ class KeptRuntime:
     `root` belongs to one kubelet at a time. After its restart a new object on the same directory knows everything.
     """
 
-    def __init__(self, root: Path, engine: Engine, clock: Clock) -> None:
+    def __init__(self, root: Path, engine: Engine, clock: Clock, logs: LogLimits) -> None:
         self._store = Store(root)
+        self._logs = logs
         self._engine = engine
         self._clock = clock
         self._following = Following()
@@ -123,7 +133,8 @@ class KeptRuntime:
         with _told(final), self._store.making(CONTAINERS, item) as staged:
             launch = await self._engine.describe(item, config, record, staged, final)
             make_directory(config.log_path.parent, 0o755)
-            write(staged, "launch.json", {**launch, "id": item, "log": str(config.log_path)})
+            log = {"log": str(config.log_path), "log_size": self._logs.size, "log_files": self._logs.files}
+            write(staged, "launch.json", {**launch, "id": item, **log})
             write(staged, "container.json", self._record(item, sandbox, config))
         self._following.note(item)
         return item
@@ -162,8 +173,8 @@ class KeptRuntime:
             "-I",
             "-S",
             "-c",
-            _KEEP,
-            str(Path(shim.__file__).parent),
+            KEEP,
+            str(Path(shim.__file__).parents[3]),
             str(directory),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

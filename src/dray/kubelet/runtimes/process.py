@@ -11,7 +11,7 @@ from collections.abc import Set
 from pathlib import Path
 
 from dray.errors import InvalidError
-from dray.kubelet.runtimes.contract import ContainerConfig, Security
+from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits, Security
 from dray.kubelet.runtimes.kept import KeptRuntime
 from dray.kubelet.runtimes.liveness import Identity, find_marked, send, wait_ended
 from dray.kubelet.runtimes.records import SandboxRecord
@@ -29,8 +29,8 @@ _KILL_SECONDS = 10.0
 class ProcessRuntime(KeptRuntime):
     """The runtime. `root` holds its state; a child's working directory is below it, unless the pod names one."""
 
-    def __init__(self, root: Path, clock: Clock | None = None) -> None:
-        super().__init__(root, ProcessEngine(root), clock or SystemClock())
+    def __init__(self, root: Path, clock: Clock | None = None, logs: LogLimits | None = None) -> None:
+        super().__init__(root, ProcessEngine(root), clock or SystemClock(), logs or LogLimits())
 
 
 class ProcessEngine:

@@ -25,7 +25,7 @@ from dray.cdi.registry import DIRECTORIES, read_registry
 from dray.errors import Error, InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.runtimes import mounts, namespaces
 from dray.kubelet.runtimes.capabilities import ALL_CAPABILITIES
-from dray.kubelet.runtimes.contract import ContainerConfig
+from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits
 from dray.kubelet.runtimes.host_devices import with_host_devices
 from dray.kubelet.runtimes.images import Image, Images
 from dray.kubelet.runtimes.kept import KeptRuntime
@@ -55,13 +55,14 @@ class RuncSettings(msgspec.Struct, frozen=True):
     runc: Path | None = None
     allow_host_image: bool = False
     cdi_directories: tuple[Path, ...] = tuple(DIRECTORIES)
+    logs: LogLimits = LogLimits()
 
 
 class RuncRuntime(KeptRuntime):
     """The runtime."""
 
     def __init__(self, settings: RuncSettings, clock: Clock | None = None) -> None:
-        super().__init__(settings.root, RuncEngine(settings), clock or SystemClock())
+        super().__init__(settings.root, RuncEngine(settings), clock or SystemClock(), settings.logs)
 
 
 class RuncEngine:

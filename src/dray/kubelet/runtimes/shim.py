@@ -1,6 +1,6 @@
-"""The keeper of one container: `python -I -S shim.py DIRECTORY`. It runs the container, and stays when the kubelet goes.
+"""The keeper of one container: `main(DIRECTORY)` in a process of its own. It runs it, and stays when the kubelet goes.
 
-A script of its own, with the standard library only and little of it, because one runs beside every container. It reads
+With the standard library only and little of it, because one runs beside every container. It reads
 `launch.json` in the container's directory and leaves there, each file whole or not at all:
 
     keeper.json    who keeps it: made once, by the keeper that won, so that nothing is ever started twice
@@ -19,8 +19,9 @@ import json
 import os
 import select
 import signal
-import sys
 import time
+
+from dray.kubelet.runtimes.shim_log import Log, Stream, timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` alone would cost half a megabyte
@@ -29,7 +30,6 @@ if TYPE_CHECKING:  # `typing` alone would cost half a megabyte
     Json = dict[str, Any]
 
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-_LINE = 16 * 1024
 _PR_SET_CHILD_SUBREAPER = 36
 _WRITE_TRIES = 60
 _DRAIN_SECONDS = 2.0
@@ -54,12 +54,6 @@ def start_time(pid: int) -> int | None:
 def identity(pid: int) -> Json:
     """What tells this process from all others that had or will have its number."""
     return {"pid": pid, "start": start_time(pid) or 0, "boot": boot_id()}
-
-
-def timestamp() -> str:
-    """Now, as Kubernetes writes it in logs."""
-    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{nanoseconds:09d}Z"
 
 
 class Files:
@@ -106,43 +100,6 @@ class Files:
             file.flush()
             os.fsync(fd)
         return name
-
-
-class Stream:
-    """One of stdout and stderr, from its pipe to the log, as CRI has it. Holds one line, or a part of a long one.
-
-    What cannot be written is lost; the container goes on.
-    """
-
-    def __init__(self, name: bytes, log: int) -> None:
-        self.read_fd, self.write_fd = os.pipe()
-        os.set_blocking(self.read_fd, False)
-        self._name, self._log, self._rest = name, log, b""
-
-    def take(self) -> bool:
-        """Move what is there; False at its end."""
-        try:
-            data = os.read(self.read_fd, _LINE)
-        except BlockingIOError:
-            return True
-        *lines, rest = (self._rest + data).split(b"\n")
-        head = timestamp().encode() + b" " + self._name
-        out = [piece for line in lines for piece in _pieces(head, line, b"F")]
-        if rest and (not data or len(rest) >= _LINE):
-            out += _pieces(head, rest, b"P")
-            rest = b""
-        self._rest = rest
-        lines_out = b"".join(out)
-        with contextlib.suppress(OSError):
-            while lines_out:
-                lines_out = lines_out[os.write(self._log, lines_out) :]
-        return bool(data)
-
-
-def _pieces(head: bytes, line: bytes, tag: bytes) -> list[bytes]:
-    parts = [line[at : at + _LINE] for at in range(0, len(line), _LINE)] or [b""]
-    tags = [b"P"] * (len(parts) - 1) + [tag]
-    return [b"%b %b %b\n" % (head, each, part) for each, part in zip(tags, parts, strict=True)]
 
 
 class StartError(Exception):
@@ -312,7 +269,7 @@ class Keeper:
         box: Plain | Runc | None = None
         pid = 0
         try:
-            log = os.open(launch["log"], _APPEND, 0o640)
+            log = Log(launch["log"], launch.get("log_size", 0), launch.get("log_files", 2))
             self._streams = [Stream(b"stdout", log), Stream(b"stderr", log)]
             is_runc = launch["kind"] == "runc"
             box = Runc(launch, self._streams, self._files) if is_runc else Plain(launch, self._streams)
@@ -392,7 +349,3 @@ def main(directory: str) -> None:
     if files.claim("keeper.json", identity(os.getpid())):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         keeper.run(launch)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

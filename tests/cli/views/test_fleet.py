@@ -1,0 +1,107 @@
+"""The devices of a fleet: which count, how they are, who holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.codec import view
+from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.cli.views.fleet import FleetDevice, fleet, natural, taint_text
+from dray.cli.views.fleet_rows import holder_text
+
+Json = dict[str, Any]
+
+
+def pool(name: str, generation: int, *devices: Json, driver: str = "gpu.example.com") -> ResourceSlice:
+    spec = {
+        "driver": driver,
+        "nodeName": name,
+        "pool": {"name": name, "generation": generation, "resourceSliceCount": 1},
+        "devices": list(devices),
+    }
+    return view({"metadata": {"name": f"{name}-{generation}"}, "spec": spec}, ResourceSlice)
+
+
+def claim(name: str, *devices: str, pods: tuple[str, ...] = (), **more: Any) -> ResourceClaim:
+    results = [
+        {"request": "r", "driver": "gpu.example.com", "pool": "n", "device": one, **more} for one in devices
+    ]
+    status = {
+        "allocation": {"devices": {"results": results}},
+        "reservedFor": [{"resource": "pods", "name": one} for one in pods],
+    }
+    return view({"metadata": {"name": name, "namespace": "ns"}, "status": status}, ResourceClaim)
+
+
+def shown(devices: tuple[FleetDevice, ...]) -> list[tuple[str, str, list[str]]]:
+    return [(one.device.name, one.health, [holder.claim for holder in one.holders]) for one in devices]
+
+
+def test_only_the_newest_generation_of_a_pool_counts() -> None:
+    found = fleet([pool("n", 2, {"name": "gpu-10"}, {"name": "gpu-9"}), pool("n", 1, {"name": "gpu-1"})])
+    assert [one.id for one in found] == ["gpu.example.com/n/gpu-9", "gpu.example.com/n/gpu-10"]
+
+
+def test_health_comes_from_taints_of_drivers_and_of_rules() -> None:
+    taint = {"key": "gpu.example.com/unhealthy", "effect": "NoExecute"}
+    noted = {"key": "noted", "effect": "None"}
+    rule = {
+        "metadata": {"name": "r"},
+        "spec": {
+            "deviceSelector": {"device": "c"},
+            "taint": {"key": "fans", "value": "old", "effect": "NoSchedule"},
+        },
+    }
+    devices: list[Json] = [{"name": "a", "taints": [taint]}, {"name": "b", "taints": [noted]}, {"name": "c"}]
+    found = fleet([pool("n", 1, *devices)], (), [view(rule, DeviceTaintRule)])
+    assert [one.health for one in found] == ["unhealthy", "healthy", "tainted"]
+    assert [taint_text(one) for one in found[2].device.taints] == ["fans=old:NoSchedule"]
+
+
+def test_holders_share_and_administrators_hold_nothing() -> None:
+    claims = [claim("two", "a", pods=("p", "q")), claim("one", "a"), claim("admin", "b", adminAccess=True)]
+    found = fleet([pool("n", 1, {"name": "a"}, {"name": "b"}, {"name": "c"})], claims)
+    assert shown(found) == [
+        ("a", "healthy", ["ns/one", "ns/two"]),
+        ("b", "healthy", ["ns/admin"]),
+        ("c", "healthy", []),
+    ]
+    assert [one.is_held for one in found] == [True, False, False]
+    assert found[0].holders[1].pods == ("ns/p", "ns/q")
+
+
+def test_what_is_held_through_another_door_is_held_and_well() -> None:
+    taken = [
+        {"key": "gpu.example.com/held-by-plugin", "value": "web-0", "effect": "NoSchedule"},
+        {"key": "gpu.example.com/held-by-claim", "value": "train", "effect": "NoSchedule"},
+    ]
+    devices: list[Json] = [{"name": str(number), "taints": [one]} for number, one in enumerate(taken)]
+    found = fleet([pool("n", 1, *devices)])
+    assert [(one.health, one.is_held) for one in found] == [("healthy", True)] * 2
+    assert [holder_text(one) for one in found] == [
+        "pod web-0 (device plugin)",
+        "claim train (as another device)",
+    ]
+
+
+def test_what_a_device_is() -> None:
+    attributes = {
+        "gpu.example.com/productName": {"string": "A100"},
+        "profile": {"string": "1g.10gb"},
+        "resource.kubernetes.io/numaNode": {"int": 1},
+    }
+    (found,) = fleet([pool("n", 1, {"name": "a", "attributes": attributes})])
+    assert (found.product, found.attribute("numaNode"), found.attribute("missing")) == (
+        "A100 1g.10gb",
+        "1",
+        "",
+    )
+    (simulated,) = fleet([pool("n", 1, {"name": "a"}, driver="sim.dray.internal")])
+    assert (simulated.product, simulated.is_simulated) == ("(simulated)", True)
+
+
+def test_numbers_in_names_are_numbers() -> None:
+    assert sorted(["gpu-10", "gpu-2", "gpu", "a9-1", "a10-1"], key=natural) == [
+        *("a9-1", "a10-1"),
+        *("gpu", "gpu-2", "gpu-10"),
+    ]
