@@ -16,7 +16,8 @@ from dray.cli import up
 from dray.cli.main import make_parser
 from dray.cli.up_view import next_commands, picture
 from dray.errors import InvalidError
-from dray.processes.up.place import RunningUp, default_data_dir
+from dray.processes.up.place import RunningUp, UpPlace, default_data_dir
+from tests.cli.terminal import Terminal
 
 
 def parse(*words: str) -> argparse.Namespace:
@@ -140,3 +141,15 @@ def test_the_unit_of_systemd_starts_it_as_it_wants_to_be_started() -> None:
             copy.write_text(text)
             told = subprocess.run([verify, "verify", str(copy)], capture_output=True, text=True, check=False)
         assert unit.name not in told.stderr, told.stderr
+
+
+async def test_a_person_is_shown_the_way_into_the_dashboard_and_a_file_is_not() -> None:
+    assert "#token=" not in "\n".join(picture(running(dashboard="http://127.0.0.1:9620")))
+    with tempfile.TemporaryDirectory(prefix="dray-") as short:
+        place = UpPlace(Path(short) / "d")
+        words = ("up", "--data-dir", str(place.data_dir), "--runtime", "process", "--listen", "127.0.0.1:0")
+        terminal = Terminal(*words)
+        await terminal.wait("/#token=")
+        await terminal.wait("Ctrl-C ends it")
+        terminal.press("\x03")
+        assert await terminal.end() == 0

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,3 +77,11 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path, build(tmp_path / "host"), SmallKubelet(tmp_path / "kubelet" / "device-plugins"))
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory with room for sockets below it, whatever the test is called."""
+    made = Path(tempfile.mkdtemp(prefix="dray-"))
+    yield made
+    shutil.rmtree(made)

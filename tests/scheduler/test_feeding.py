@@ -37,7 +37,13 @@ class Fed:
         self.news = 0
         self.claims: list[tuple[str, str]] = []
         self.feed = Feed(
-            "dray", self.cycle, self.queue, self.pods, FakeClock(), self._wake, self.claims.append
+            frozenset({"dray"}),
+            self.cycle,
+            self.queue,
+            self.pods,
+            FakeClock(),
+            self._wake,
+            self.claims.append,
         )
 
     def _wake(self) -> None:

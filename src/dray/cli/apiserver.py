@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"HOST:PORT (default {LISTEN}; port 0: one that is free); another address than loopback opens it to the network",
     )
+    add_allow_host(parser, "clients may call it; its certificate gets the name too")
     parser.add_argument(
         "--event-ttl",
         default="1h",
@@ -52,6 +53,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_allow_host(parser: argparse.ArgumentParser, what: str) -> None:
+    """The flag of all that browsers can reach: other names in a Host header are refused."""
+    parser.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="H",
+        help=f"a further name under which {what}, HOST or HOST:PORT; may be repeated",
+    )
+
+
 def parse_duration(text: str, flag: str = "--event-ttl") -> float:
     """Seconds: a number, or numbers with the units s, m and h as in `1h30m`. `flag` is what it was given to."""
     from dray.errors import InvalidError
@@ -69,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.apiserver.http.server import Address
     from dray.errors import InvalidError
     from dray.processes.apiserver import ApiServerOptions, run_apiserver
-    from dray.processes.flags import parse_address
+    from dray.processes.flags import check_allowed, parse_address
     from dray.runtime.tasks import run_until_signalled
 
     if arguments.check:
@@ -80,7 +92,10 @@ def run(arguments: argparse.Namespace) -> int:
     if found is None:
         raise InvalidError(f"--listen must be HOST:PORT, like {LISTEN}", field="--listen")
     options = ApiServerOptions(
-        arguments.data_dir.absolute(), Address(*found), parse_duration(arguments.event_ttl)
+        arguments.data_dir.absolute(),
+        Address(*found),
+        parse_duration(arguments.event_ttl),
+        check_allowed(arguments.allow_host),
     )
     run_until_signalled(lambda: run_apiserver(options))
     return 0

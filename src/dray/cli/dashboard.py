@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.apiserver import add_allow_host
 from dray.cli.cluster import access_of, add_cluster_arguments
 from dray.errors import InvalidError
 
@@ -29,14 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="where the token is, or is kept if there is none yet (default: a new one at each start)",
     )
-    parser.add_argument(
-        "--allow-host",
-        action="append",
-        default=[],
-        metavar="H",
-        help="a further name under which browsers may call it, HOST or HOST:PORT (behind a proxy or port forwarding); "
-        "may be repeated",
-    )
+    add_allow_host(parser, "browsers may call it (behind a proxy or port forwarding)")
     add_cluster_arguments(parser, namespace=False)
 
 
@@ -52,12 +46,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def make_options(arguments: argparse.Namespace) -> DashboardOptions:
     """InvalidError names the flag."""
-    from dray.dashboard.http.security import Hosts
     from dray.processes.dashboard import DashboardOptions
-    from dray.processes.flags import parse_address
+    from dray.processes.flags import check_allowed, parse_address
 
     address = parse_address(arguments.listen, "--listen")
     if address is None:
         raise InvalidError("--listen must be HOST:PORT; without an address there is no dashboard", field="--listen")  # fmt: skip
-    Hosts.of(*address, arguments.allow_host)
-    return DashboardOptions(access_of(arguments), address, arguments.token_file, tuple(arguments.allow_host))
+    allowed = check_allowed(arguments.allow_host)
+    return DashboardOptions(access_of(arguments), address, arguments.token_file, allowed)

@@ -174,13 +174,14 @@ def run(arguments: argparse.Namespace) -> int:
         max_pods=arguments.max_pods,
         metrics=parse_address(arguments.metrics_address),
         logs=parse_address(arguments.listen, "--listen") if arguments.listen is not None else ANYWHERE,
-        container_logs=_log_limits(arguments.container_log_max_size, arguments.container_log_max_files),
+        container_logs=log_limits(arguments.container_log_max_size, arguments.container_log_max_files),
     )
     run_until_signalled(lambda: run_kubelet(options))
     return 0
 
 
-def _log_limits(size: str, files: int) -> LogLimits:
+def log_limits(size: str, files: int) -> LogLimits:
+    """From `--container-log-max-size` and `--container-log-max-files`."""
     from dray.api.quantity import parse_quantity
     from dray.kubelet.runtimes.contract import LogLimits
 

@@ -12,7 +12,7 @@ from dray.errors import InvalidError
 if TYPE_CHECKING:
     from dray.processes.scheduler import SchedulerOptions
 
-METRICS_ADDRESS = "127.0.0.1:9617"
+METRICS_ADDRESS = "127.0.0.1:9618"
 NAME = "dray"
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.apiserver import add_allow_host
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help="HOST:PORT of the API server (default: on 127.0.0.1 the port of before, else 6443, else a free one)",
     )
+    add_allow_host(parser, "programs may call the API server and browsers the dashboard")
     parser.add_argument(
         "--host-root", default="/", metavar="R", help="where the host's /sys, /proc and /dev are (default /)"
     )
@@ -126,6 +128,8 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
     words += ["--log-level", "info" if arguments.log_level == _QUIET else arguments.log_level]
     if arguments.listen:
         words += ["--listen", arguments.listen]
+    for host in arguments.allow_host:
+        words += ["--allow-host", host]
     if arguments.config:
         words += ["--config", str(arguments.config.absolute())]
     if arguments.node_name:
@@ -142,7 +146,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
     """InvalidError names the flag."""
     from dray.apiserver.http.server import Address
     from dray.processes.all_in_one import UpOptions
-    from dray.processes.flags import parse_address
+    from dray.processes.flags import check_allowed, parse_address
     from dray.sdk.installed import installed_drivers
 
     listen = None
@@ -154,6 +158,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
     return UpOptions(
         data_dir=_data_dir(arguments),
         listen=listen,
+        allowed_hosts=check_allowed(arguments.allow_host),
         host_root=arguments.host_root,
         config=arguments.config and arguments.config.absolute(),
         sim=arguments.sim,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from dray.cli.tables import BOLD, YELLOW, clean, columns, has_colour, painted
@@ -12,13 +13,15 @@ _NO_DEVICES = "none found (`dray devices` tells where it looked; --sim laptop si
 
 def show_up(running: RunningUp) -> None:
     """Once, to stdout."""
-    print("\n".join(picture(running, colour=has_colour())), flush=True)
+    entrance = _entrance(running) if sys.stdout.isatty() else ""
+    print("\n".join(picture(running, entrance, colour=has_colour())), flush=True)
 
 
-def picture(running: RunningUp, *, colour: bool = False) -> list[str]:
-    """The lines. Pure."""
+def picture(running: RunningUp, entrance: str = "", *, colour: bool = False) -> list[str]:
+    """The lines. `entrance` is the dashboard's address with its token: for a person, and not for a file or a log. Pure."""
     lines = [painted(f"Dray {running.version} runs on this machine.", BOLD, colour=colour), ""]
-    lines += columns(facts(running, _entrance(running)))
+    elsewhere = f"{running.dashboard} (token: {UpPlace(Path(running.data_dir)).dashboard_token})"
+    lines += columns(facts(running, entrance or elsewhere))
     if running.unready:
         said = clean(running.unready.replace("\n", "; "))
         lines += ["", painted(f"Not offered yet: {said}", YELLOW, colour=colour)]
@@ -41,7 +44,7 @@ def facts(running: RunningUp, dashboard: str = "") -> list[tuple[str, str]]:
 
 
 def _entrance(running: RunningUp) -> str:
-    """The dashboard's address with its token, for who may read that; browsers keep what is behind the # to themselves."""
+    """For who may read the token; browsers keep what is behind the # to themselves."""
     try:
         token = UpPlace(Path(running.data_dir)).dashboard_token.read_text().strip()
     except OSError:

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
@@ -49,11 +58,16 @@ _RENAME_SECONDS: Final = 5.0
 
 
 async def run_agent(
-    options: AgentOptions, clock: Clock | None = None, *, own: Sequence[OwnKind] = ()
+    options: AgentOptions,
+    clock: Clock | None = None,
+    *,
+    own: Sequence[OwnKind] = (),
+    serving: Callable[[Agent], None] = lambda _: None,
 ) -> None:
     """Until cancelled; then running calls are finished, and the kubelet is told that the devices are gone.
 
-    `own` are kinds that the program brings along, beside those of the configuration.
+    `own` are kinds that the program brings along, beside those of the configuration. `serving` is told the agent once it
+    has looked at the machine and begins to register.
     """
     sys.setswitchinterval(0.0005)  # a look runs in a thread; an Allocate meanwhile must not wait for it
     clock = clock or SystemClock()
@@ -74,6 +88,7 @@ async def run_agent(
             node_devices=len(agent.machine.feed.current.devices),
             directory=options.device_plugin_dir,
         )
+        serving(agent)
         async for newer in cluster.config.follow(clock, wanted):
             agent.want(newer)
 

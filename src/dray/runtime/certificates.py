@@ -1,4 +1,4 @@
-"""A server's own certificate authority, kept in its data directory, and the certificate it serves with."""
+"""A server's own certificate authority, kept in its data directory, and the certificates it serves and asks with."""
 
 from __future__ import annotations
 
@@ -69,6 +69,25 @@ def _serving(directory: Path, names: Sequence[str], now: datetime) -> Serving:
     return found
 
 
+def client_certificate(directory: Path, name: str, user: tuple[str, str], now: datetime) -> Serving:
+    """The pair `name` that a server shows others as `user` (its name and group), signed by the directory's authority.
+
+    Called at each start, after `serving_certificate`.
+    """
+    found = Serving(directory / "ca.crt", directory / f"{name}.crt", directory / f"{name}.key")
+    try:
+        authority = _read_pair(found.ca, directory / "ca.key")
+        if authority is None:
+            raise HardwareError(f"{str(found.ca)!r} is missing: start again", path=str(found.ca))
+        own = _read_pair(found.certificate, found.key)
+        subject = _user(*user)
+        if own is None or own[0].subject != subject or not _is_current(own[0], authority[0], now):
+            _write_pair(directory, name, *_new_client(authority, subject, now))
+    except OSError as error:
+        raise from_os_error(error, "keep certificates in", str(directory)) from error
+    return found
+
+
 def _new_authority(now: datetime) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(f"dray-ca-{now:%Y%m%d%H%M%S}")
@@ -91,14 +110,32 @@ def _new_server(
     return builder.add_extension(alternatives, critical=False).sign(signer, hashes.SHA256()), key
 
 
+def _new_client(
+    authority: tuple[x509.Certificate, ec.EllipticCurvePrivateKey], subject: x509.Name, now: datetime
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate, signer = authority
+    span = now - _BACKDATED, now + SERVER_LIFETIME
+    builder = _builder(subject, certificate.subject, key.public_key(), span).add_extension(
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+    )
+    return builder.sign(signer, hashes.SHA256()), key
+
+
 def _still_fits(own: x509.Certificate, ca: x509.Certificate, names: Sequence[str], now: datetime) -> bool:
     try:
-        own.verify_directly_issued_by(ca)
         told = own.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (InvalidSignature, ValueError, TypeError, x509.ExtensionNotFound):
+    except (ValueError, x509.ExtensionNotFound):
         return False
-    has_all = {_general_name(one) for one in names} <= set(told)
-    return has_all and own.not_valid_before_utc <= now and own.not_valid_after_utc > now + RENEW_BEFORE
+    return {_general_name(one) for one in names} <= set(told) and _is_current(own, ca, now)
+
+
+def _is_current(own: x509.Certificate, ca: x509.Certificate, now: datetime) -> bool:
+    try:
+        own.verify_directly_issued_by(ca)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return own.not_valid_before_utc <= now and own.not_valid_after_utc > now + RENEW_BEFORE
 
 
 def _read_pair(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None:
@@ -148,6 +185,12 @@ def _builder(
 
 def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _user(name: str, group: str) -> x509.Name:
+    return x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group), x509.NameAttribute(NameOID.COMMON_NAME, name)]
+    )
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -99,11 +99,12 @@ async def serve_metrics(
     host: str = "127.0.0.1",
     port: int = 0,
     checks: Mapping[str, Callable[[], str]] = MappingProxyType({}),
+    pages: Mapping[str, Callable[[], Page]] = MappingProxyType({}),
 ) -> AsyncIterator[int]:
     """Serve `/metrics` and `/healthz` over HTTP while entered; gives the port, which port 0 lets the system choose.
 
     `checks` are further paths; each says what is wrong, or nothing. `/healthz` among them replaces ours, which is always
-    fine as long as it answers.
+    fine as long as it answers. `pages` are whatever else a part has to tell.
     """
 
     def scrape() -> Page:
@@ -116,6 +117,6 @@ async def serve_metrics(
 
         return answer
 
-    pages = {"/healthz": asking(str), **{path: asking(check) for path, check in checks.items()}}
-    async with serve_pages({**pages, "/metrics": scrape}, host=host, port=port) as chosen:
+    asked = {"/healthz": asking(str), **{path: asking(check) for path, check in checks.items()}}
+    async with serve_pages({**asked, **pages, "/metrics": scrape}, host=host, port=port) as chosen:
         yield chosen

@@ -24,6 +24,7 @@ from dray.errors import (
 )
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import wait_first
+from dray.runtime.traces import span, tell_span
 from dray.scheduler.claims.bind import (
     ClaimBinding,
     bindings,
@@ -118,7 +119,8 @@ class Binder:
         reason = await self._write(attempt)
         if not reason:
             try:
-                await bind_pod(self.writer, attempt)
+                with span("scheduler", "bind", (one.metadata.uid for _, one in attempt.stored())):
+                    await bind_pod(self.writer, attempt)
             except UnavailableError as error:
                 return f"binding has no answer: {error}"
             except InvariantError:
@@ -216,6 +218,7 @@ class Binder:
     async def _bind_claim(self, attempt: Attempt, binding: ClaimBinding) -> str:
         """Why the claim could not be reserved for the pod; "" where it is."""
         claim, patience, is_own = binding.claim, Patience(self._clock), False
+        began = self._clock.now()
         while True:
             step = next_step(binding, claim, self.settings, self._clock.now())
             if step.write is None:
@@ -234,6 +237,8 @@ class Binder:
             note_failed(self.tracker, binding)
             return step.status.reason
         note_bound(self.tracker, binding, claim, self._clock.monotonic())
+        if binding.allocation is not None:
+            tell_span("scheduler", "allocate", claim.metadata.uid, (began, self._clock.now()))
         self.on_bound(binding.claim, claim)
         attempt.claims[binding.place] = claim
         attempt.reserved.add(binding.place)

@@ -61,10 +61,10 @@ def both(change: Change[T]) -> tuple[T | None, T | None]:
 class Feed:
     """The handlers. `wake` is called where a pod may be tried now; `claim_changed` with each claim that is another one.
 
-    `name` is the scheduler's: pods that name another one are only counted where they are.
+    `names` are the scheduler's: pods that name another one are only counted where they are.
     """
 
-    name: str
+    names: frozenset[str]
     cycle: Cycle
     queue: SchedulingQueue
     pods: Informer[Pod]
@@ -94,7 +94,7 @@ class Feed:
         """Not `put_pod`: a pod that is about to be bound is counted on its node while it looks as if it waited."""
         if pod.metadata.deletion_timestamp is not None:
             self.queue.delete(pod.metadata.uid)
-        elif pod.spec.scheduler_name == self.name:
+        elif pod.spec.scheduler_name in self.names:
             self.queue.put(pod, self.clock.monotonic())
             self.wake()
 

@@ -57,10 +57,11 @@ _EXPLAINED: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """`name` is what pods have as `schedulerName`. `in_flight`: so many pods are written at once. `drain`: seconds that
-    writes under way get when it ends."""
+    """`name` is what pods have as `schedulerName`, or one of `also`. `in_flight`: so many pods are written at once. `drain`:
+    seconds that writes under way get when it ends."""
 
     name: str = "dray"
+    also: tuple[str, ...] = ()
     settings: Settings = field(default_factory=lambda: Settings.of_gates(CORRECT))
     cycle: CycleOptions = field(default_factory=CycleOptions)
     queue: QueueOptions = field(default_factory=QueueOptions)
@@ -113,7 +114,7 @@ class Scheduler:
         )
         self._wake = asyncio.Event()
         self._feed = Feed(
-            config.name,
+            frozenset({config.name, *config.also}),
             self._cycle,
             self._queue,
             self._sources.pods,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from dray.allocation.cluster.workloads import (
     together,
     workloads_of,
 )
-from dray.api.core import Node
+from dray.api.core import Event, Node, ObjectReference
 from dray.api.meta import ObjectMeta
 from dray.errors import InvalidError, NotFoundError
 from tests.allocation.dumps import as_object, claims, cluster, holding, pod
@@ -43,6 +44,33 @@ def test_pods_come_with_their_claims_and_other_claims_alone() -> None:
     assert [one.metadata.name for one in got[0].allocated] == ["has"]
     exactly = got[0].pending[1].spec.devices.requests[0].exactly
     assert exactly is not None and exactly.count == 2
+
+
+def warning(reason: str, time: str, message: str = "no\n way", uid: str = "u1") -> Event:
+    about = ObjectReference(kind="Pod", name="p", namespace="default", uid=uid)
+    return Event(involved_object=about, type="Warning", reason=reason, message=message, event_time=time)
+
+
+def test_a_pod_that_has_its_devices_and_does_not_start() -> None:
+    sent = pod("p", named("has"))
+    sent.raw["metadata"]["uid"], sent.raw["spec"]["nodeName"] = "u1", "node-1"
+    here = cluster(claims(holding("has", "d")), sent)
+    assert workloads_of(here)[0].not_started == ""
+    told = (
+        warning("FailedPrepare", "2026-01-01T10:00:02.500000Z"),
+        warning("FailedPrepare", "2026-01-01T10:00:01.000000Z", "earlier"),
+        warning("Other", "2026-01-01T10:00:09.000000Z", uid="u2"),
+        warning("FailedScheduling", "2026-01-01T10:00:08.000000Z"),
+    )
+    (one,) = workloads_of(replace(here, warnings=told))
+    assert one.not_started == "FailedPrepare: no way" and not one.waits
+    waits = {"name": "c", "state": {"waiting": {"reason": "ContainerCreating", "message": "soon"}}}
+    sent.raw["status"] = {"phase": "Pending", "containerStatuses": [waits]}
+    (one,) = workloads_of(cluster(claims(holding("has", "d")), sent))
+    assert one.not_started == "ContainerCreating: soon"
+    sent.raw["status"] = {"phase": "Running"}
+    (one,) = workloads_of(replace(cluster(claims(holding("has", "d")), sent), warnings=told))
+    assert one.not_started == ""
 
 
 def test_what_is_missing_is_a_problem_of_that_pod() -> None:

@@ -15,7 +15,7 @@ from dray.allocation.cluster.dump_notes import DumpNotes
 from dray.allocation.cluster.versions import dicts, is_readable, raise_version
 from dray.api.codec.manifest import Manifest
 from dray.api.codec.unknown_fields import unknown_fields
-from dray.api.core import Node, Pod
+from dray.api.core import Event, Node, Pod
 from dray.api.defaults import set_defaults
 from dray.api.field_errors import Path
 from dray.api.kinds import (
@@ -69,7 +69,8 @@ class Cluster:
     """What the files or a server hold, in their order; nodes by name.
 
     `has_nodes` is False where slices alone name the nodes; `source` is what messages call the place;
-    `has_served_rules` says that a server has taint rules; `notes` name what was found and does not count.
+    `has_served_rules` says that a server has taint rules; `notes` name what was found and does not count; `warnings` are
+    Events about pods that have their devices and do not start.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -83,6 +84,7 @@ class Cluster:
     source: str = "the files"
     has_served_rules: bool = False
     notes: tuple[str, ...] = ()
+    warnings: tuple[Event, ...] = ()
 
     def node(self, name: str) -> Node:
         """One node by name. Where slices alone name the nodes, any name will do."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from dray.allocation.cluster.cluster_dump import Cluster, by_name, is_device_resource
 from dray.allocation.requests import claim_name
-from dray.api.core import Node, Pod
+from dray.api.core import Event, Node, Pod
 from dray.api.core.container import ResourceList
 from dray.api.meta import ObjectMeta
 from dray.api.quantity import Quantity
@@ -22,6 +22,8 @@ CLAIM: Final = "claim"
 _ENDED: Final = ("Succeeded", "Failed")
 _NOT_ADMITTED: Final = ("UnexpectedAdmissionError", "TopologyAffinityError", "OutOf")
 """How the reasons start that a kubelet gives when it has no devices or resources for a pod that was bound to it."""
+_OF_SCHEDULERS: Final = "FailedScheduling"
+"""The reason of warnings that are over once a pod is bound."""
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -32,6 +34,7 @@ class Workload:
 
     `problem` says why nothing can be decided, for example a claim that is not there. `resources` are those that device
     plugins serve; `barred` says by node what is against it from outside, and `not_admitted` what the kubelet said.
+    `not_started` is what it said last of a pod that has its devices and does not start.
     """
 
     kind: str
@@ -44,6 +47,7 @@ class Workload:
     resources: Mapping[str, Quantity] = field(default_factory=dict)
     barred: Mapping[str, str] = field(default_factory=dict)
     not_admitted: str = ""
+    not_started: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -200,6 +204,12 @@ def from_templates(cluster: Cluster) -> Workload:
     return Workload(CLAIM, ", ".join(map(claim_name, claims)), claims)
 
 
+def to_copy(cluster: Cluster, files: Cluster | None = None) -> Workload:
+    """What is tried again and again where nobody names it: all that waits, or else one claim of each template."""
+    waiting = all_pending(cluster, files)
+    return waiting if waiting.pending else from_templates(files or cluster)
+
+
 def find_workload(cluster: Cluster, word: str, namespace: str) -> Workload:
     """`CLAIM`, `pod/NAME` or `template/NAME` in a namespace. A claim that a pod waits for stands for that pod."""
     kind, slash, name = word.rpartition("/")
@@ -249,11 +259,12 @@ class _Known:
 
     claims: dict[tuple[str, str], ResourceClaim]
     templates: dict[tuple[str, str], ResourceClaimTemplate]
+    warnings: tuple[Event, ...]
     source: str
 
     @staticmethod
     def of(cluster: Cluster) -> _Known:
-        return _Known(by_name(cluster.claims), by_name(cluster.templates), cluster.source)
+        return _Known(by_name(cluster.claims), by_name(cluster.templates), cluster.warnings, cluster.source)
 
 
 def _of_pod(pod: Pod, known: _Known) -> Workload | None:
@@ -272,11 +283,32 @@ def _of_pod(pod: Pod, known: _Known) -> Workload | None:
         claims = tuple(_claims(pod, known))
     except InvalidError as error:
         return replace(start, problem=str(error))
+    pending = tuple(one for one in claims if one.status.allocation is None)
     return replace(
         start,
-        pending=tuple(one for one in claims if one.status.allocation is None),
+        pending=pending,
         allocated=tuple(one for one in claims if one.status.allocation is not None),
+        not_started="" if pending or not is_starting(pod) else _last_said(pod, known.warnings),
     )
+
+
+def is_starting(pod: Pod) -> bool:
+    """Whether a node has the pod, and not all of its containers run yet."""
+    return bool(pod.spec.node_name) and pod.status.phase in ("", "Pending")
+
+
+def _last_said(pod: Pod, warnings: Iterable[Event]) -> str:
+    """Why it does not start: the newest warning about it, else what its containers wait for."""
+    about = [
+        one
+        for one in warnings
+        if one.involved_object.uid == pod.metadata.uid and one.last_seen and one.reason != _OF_SCHEDULERS
+    ]
+    if about:
+        newest = max(about, key=lambda one: (one.last_seen, one.metadata.name))
+        return f"{newest.reason}: {' '.join(newest.message.split())}"
+    waiting = [one.state.waiting for one in pod.status.container_statuses if one.state.waiting is not None]
+    return next((f"{one.reason}: {one.message}" for one in waiting if one.message), "")
 
 
 def _claims(pod: Pod, known: _Known) -> Iterator[ResourceClaim]:

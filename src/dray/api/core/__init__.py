@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from msgspec import field
 
 from dray.api.core.node import Node
 from dray.api.core.pod import Pod
-from dray.api.meta import Int32, MicroTime, Model, ObjectMeta, Time, always
+from dray.api.meta import Int32, MicroTime, Model, ObjectMeta, Time, always, parse_micro_time
+from dray.errors import InvalidError
 
 __all__ = [
     "ConfigMap",
@@ -104,6 +107,20 @@ class Event(Model, frozen=True, kw_only=True):
     related: ObjectReference | None = None
     reporting_component: str = ""
     reporting_instance: str = ""
+
+    @property
+    def last_seen(self) -> datetime | None:
+        """When it last happened: the newer form says it in the series or as `event_time`, the older in `last_timestamp`."""
+        series = self.series.last_observed_time if self.series is not None else None
+        older = self.last_timestamp or self.first_timestamp or self.metadata.creation_timestamp
+        return _moment(series) or self.last_timestamp or _moment(self.event_time) or older
+
+
+def _moment(text: MicroTime | None) -> datetime | None:
+    try:
+        return parse_micro_time(text) if text else None
+    except InvalidError:
+        return None
 
 
 class ConfigMap(Model, frozen=True, kw_only=True):

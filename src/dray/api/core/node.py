@@ -10,6 +10,9 @@ from dray.api.core.container import ResourceList
 from dray.api.meta import Int32, Int64, Model, ObjectMeta, Time, always
 from dray.api.taints import Taint
 
+KUBELET_AUTHORITY = "dray.internal/kubelet-certificate-authority"
+"""A Node's annotation: the authority (PEM, in base64) of the certificate that its kubelet serves with."""
+
 
 class NodeSpec(Model, frozen=True, kw_only=True):
     """What an administrator set."""

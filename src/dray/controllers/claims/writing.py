@@ -25,6 +25,7 @@ from dray.controllers.claims.steps import (
     SetReservations,
 )
 from dray.errors import ConflictError, NotFoundError
+from dray.runtime.traces import span
 
 MANAGER: Final = "ResourceClaimController"
 """Kubernetes' own name for it, so that either controller goes on with what the other recorded."""
@@ -108,9 +109,10 @@ class Writer:
         """One step on this version of the claim; the claim as it is then. NotFoundError: it is gone."""
         if isinstance(step, SetReservations):
             status: dict[str, Any] = {"reservedFor": _users(step.reserved_for)}
-            if step.deallocate:
-                status["allocation"] = None
-            return await self._patch_status(claim, status)
+            if not step.deallocate:
+                return await self._patch_status(claim, status)
+            with span("controllers", "release", claim.metadata.uid):
+                return await self._patch_status(claim, {**status, "allocation": None})
         if isinstance(step, RemoveFinalizer):
             rest = [one for one in claim.metadata.finalizers if one != CLAIM_FINALIZER]
             metadata = {**_version(claim), "finalizers": rest or None}
