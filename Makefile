@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help up test check e2e campaign bench format proto lock venv clean
+.PHONY: help up test check e2e campaign bench format proto docs audit sbom manifests lock venv clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,8 @@ check: $(READY)  ## Format, lint, types, import contract
 e2e: $(READY)  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m dray.testing.kubernetes install
 	$(BIN)/python -m dray.testing.machine install
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-e2e.lock
+	$(BIN)/python -m dray.testing.browser install
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
 campaign: $(READY)  ## The long fuzz, crash and soak runs, e2e included: needs root and Go
@@ -39,10 +41,26 @@ format: $(READY)  ## Format the code and sort imports
 proto: $(READY)  ## Generate src/dray/wire/gen from the .proto files
 	$(BIN)/python -m dray.wire.generate
 
-lock: $(READY)  ## Pin the newest allowed versions in requirements.lock
+docs: $(READY)  ## Write the reference and plots, and the site to build/site
+	$(BIN)/python -m docs.make site
+
+audit: $(READY)  ## Whether pinned packages are sound: hashes, withdrawn versions, advisories
+	$(BIN)/python -m deploy.supply.audit
+
+sbom: $(READY)  ## The packages that the wheel needs, to build/sbom.cdx.json
+	$(BIN)/python -m deploy.supply.sbom
+
+manifests: $(READY)  ## Render deploy/manifests from the chart: needs Go
+	$(BIN)/python -m tests.e2e.deploy_manifests
+
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+    --no-emit-index-url --no-emit-find-links --no-header
+
+lock: $(READY)  ## Pin the newest allowed versions in requirements.lock and requirements-e2e.lock
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-emit-find-links --no-header --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
+	$(COMPILE) --upgrade --group e2e -c requirements.lock -o requirements-e2e.lock
+	$(BIN)/python -m dray.testing.image --lock deploy/requirements.lock
 
 venv: $(READY)  ## Make the virtual environment only
 
