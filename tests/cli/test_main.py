@@ -24,6 +24,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert stopped.value.code == 0
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in COMMANDS)
+    assert all(len(line) <= 90 for line in shown.splitlines())
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -45,10 +46,12 @@ def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_command_shows_the_help_and_unknown_ones_are_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "commands:" in capsys.readouterr().out
-    with pytest.raises(SystemExit) as stopped:
-        main(["frobnicate"])
-    assert stopped.value.code == 2
+    assert "on this machine:" in capsys.readouterr().out
+    for word, meant in (("frobnicate", ""), ("explian", "did you mean 'explain'? ")):
+        with pytest.raises(SystemExit) as stopped:
+            main([word])
+        assert stopped.value.code == 2
+        assert capsys.readouterr().err == f"dray: no command {word!r}: {meant}`dray --help` lists them\n"
 
 
 def test_errors_are_one_line_and_an_exit_code(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

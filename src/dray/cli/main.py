@@ -13,38 +13,51 @@ import dray
 from dray.cli import exit_codes
 from dray.errors import Error, InvalidError
 
-COMMANDS = {
-    "demo": "See a device on its way to a container, stage by stage, on this machine; nothing is left behind",
-    "up": "Start everything on this machine: API server, scheduler, controllers, kubelet, agent, dashboard",
-    "down": "End what `dray up` started; with --purge, all that it kept",
-    "status": "Whether `dray up` runs here, how its parts are, and what there is",
-    "kubelet": "Give devices to the pods of this machine and run their containers",
-    "agent": "The node agent: offers this machine's devices to its kubelet",
-    "apiserver": "The Kubernetes API for this machine: objects, watches, kubectl",
-    "scheduler": "Put pods on nodes, with their devices",
-    "controllers": "Make, free and remove pods' claims, enforce taints; guard against double allocations",
-    "devices": "What this machine has, by kind, with health, NUMA node and IOMMU group",
-    "cdi": "Check CDI spec files, and put CDI devices into a container's OCI spec",
-    "cel": "Try a device selector: errors, cost, and which devices it matches",
-    "allocate": "Run the allocator over manifests or a live cluster: which devices claims get, or why they get none",
-    "explain": "Why claims and pods do not fit or were not admitted, node by node, and what would make them fit",
-    "simulate": "How many more of these claims fit, where, and what runs out first",
-    "get": "Objects of a cluster as tables: nodes, pods, claims, devices, plugins and all else the server has",
-    "describe": "One node, pod, claim, device, class or slice with its devices, holders and events",
-    "apply": "Make a cluster's objects as files say; what is missing is created",
-    "delete": "Delete objects by file or by name",
-    "logs": "What the containers of a pod wrote",
-    "events": "What happened to pods, claims and nodes, the newest last",
-    "top": "The fleet at a glance, live: devices, nodes, waiting claims, last events",
-    "dashboard": "The fleet in a browser: devices, who has them, and why somebody has none",
-    "taint": "Keep pods off a device or a node's devices; says first who would have to go",
-    "untaint": "Take such a taint back",
-    "completion": "Print what makes a shell complete dray's words",
-    "doctor": "What is wrong with this node or laptop, and how to mend it; support bundle",
-    "check": "Whether a device plugin or a DRA driver keeps to the kubelet's contract, rule by rule",
-    "new": "Write the skeleton of a driver of your own, with tests",
-    "bench": "The benchmarks, with peers side by side",
+GROUPS = {
+    "on this machine": {
+        "demo": "See a device on its way into a container, stage by stage",
+        "up": "Start everything here: API server, scheduler, kubelet, agent, dashboard",
+        "down": "End what `dray up` started; with --purge, all that it kept",
+        "status": "Whether `dray up` runs here, and how its parts are",
+        "devices": "What this machine has, with health, NUMA node and holder",
+        "doctor": "What is wrong with this node or laptop, and how to mend it",
+    },
+    "look at a cluster": {
+        "get": "Nodes, pods, claims, devices, plugins and all else, as tables",
+        "describe": "One object with its devices, holders and events",
+        "explain": "Why claims and pods get no devices, and what would help",
+        "events": "What happened to pods, claims and nodes, the newest last",
+        "logs": "What the containers of a pod wrote",
+        "top": "The fleet at a glance, live",
+        "dashboard": "The fleet in a browser",
+    },
+    "change a cluster": {
+        "apply": "Make objects as files say; what is missing is created",
+        "delete": "Delete objects by file or by name",
+        "taint": "Keep pods off devices; says first who would have to go",
+        "untaint": "Take such a taint back",
+    },
+    "try before you do": {
+        "allocate": "Which devices claims would get, of files or a live cluster",
+        "simulate": "How many more claims fit, where, and what runs out first",
+        "cel": "Try a device selector: errors, cost, what it matches",
+        "cdi": "Check CDI files, and put CDI devices into an OCI spec",
+        "check": "Whether a plugin or driver keeps to the kubelet's contract",
+    },
+    "the parts alone": {
+        "agent": "Offers this machine's devices to its kubelet",
+        "kubelet": "Gives devices to pods and runs their containers",
+        "apiserver": "The Kubernetes API for this machine",
+        "scheduler": "Puts pods on nodes, with their devices",
+        "controllers": "Make, free and remove claims, enforce taints, guard",
+    },
+    "for developers": {
+        "new": "Write the skeleton of a driver of your own, with tests",
+        "bench": "The benchmarks, with peers side by side",
+        "completion": "Print what makes a shell complete dray's words",
+    },
 }
+COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
 """Name and help of each command; its code is in `dray.cli.<name>` and is imported only when it is called."""
 
 
@@ -55,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from dray.cli.complete import complete
 
         return complete(words[1:])
+    if words and not words[0].startswith("-"):
+        _check_command(make_parser([]), words[0])
     arguments = make_parser(words).parse_args(words)
     if arguments.command is None:
         make_parser(words).print_help()
@@ -72,24 +87,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
-class _Help(argparse.HelpFormatter):
-    """Leaves room for the longest command: argparse forgets that commands are indented."""
+class _Parser(argparse.ArgumentParser):
+    """Lists commands by what they are for, and says which one was probably meant."""
 
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog)
-        self._action_max_length = max(map(len, COMMANDS)) + 4
+    def format_help(self) -> str:
+        """Usage and description, the commands by group, then what is the same for all."""
+        width = max(map(len, COMMANDS)) + 2
+        lines = [self.format_usage(), str(self.description)]
+        for title, group in GROUPS.items():
+            lines += ["", f"{title}:", *(f"  {name:{width}}{text}" for name, text in group.items())]
+        return "\n".join([*lines, "", str(self.epilog), ""])
+
+
+def _check_command(parser: argparse.ArgumentParser, word: str) -> None:
+    if word in COMMANDS:
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, COMMANDS, 1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
+    parser.exit(exit_codes.BAD_INPUT, f"dray: no command {word!r}: {meant}`dray --help` lists them\n")
 
 
 def make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these words: all commands by name, arguments only of the one that is called."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="dray",
-        formatter_class=_Help,
         description="Finds the devices of a machine, tells Kubernetes about them, and hands them to containers.",
-        epilog="`dray COMMAND --help` tells more. Exit codes: 0 done, 1 refused or failed, 2 bad input, 3 a peer is away.",
+        epilog="`dray COMMAND --help` tells more; `dray --version` the version.\n"
+        "Exit codes: 0 done, 1 refused or failed, 2 bad input, 3 a peer is away.",
     )
     parser.add_argument("--version", action="version", version=f"dray {dray.__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=argparse.ArgumentParser)
     called = next((word for word in words if not word.startswith("-")), None)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text}.")
