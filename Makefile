@@ -9,8 +9,8 @@ READY := $(VENV)/.ready
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
-up: $(READY)  ## Start Dray on this machine
-	@$(BIN)/dray up
+up: $(READY)  ## Start Dray on this machine, until Ctrl-C (ARGS="--sim laptop" simulates devices)
+	@$(BIN)/dray up $(ARGS)
 
 test: $(READY)  ## The tests that need no root and no Go
 	$(BIN)/python -m pytest tests --ignore=tests/e2e $(ARGS)

@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,10 @@ import yaml
 from dray.cli import devices
 from dray.cli.main import main
 from dray.drivers.contract import Device, Discovery, Health
+from dray.kubelet.runtimes.shim import boot_id, start_time
+from dray.processes.up.place import RunningUp, UpPlace
 from dray.testing.host import Host, MdevType
+from tests.cli.terminal import Terminal
 from tests.small_kubelet import SmallKubelet
 
 
@@ -113,9 +118,84 @@ def test_numa_group_and_colour() -> None:
     gpu = Device("0", "pci", "example.com/gpu", Health.HEALTHY, numa_node=1, iommu_group=12)
     gone = Device("1", "pci", "example.com/gpu", Health.UNHEALTHY, "/dev/vfio/13 does not exist")
     found = Discovery((gpu, gone), (), ())
-    lines = devices.as_table(found, "/", {}, colour=False).splitlines()
-    assert lines[1].split() == ["pci", "0", "example.com/gpu", "Healthy", "1", "12", "-"]
-    assert "\033[31mUnhealthy\033[0m" in devices.as_table(found, "/", {}, colour=True)
+    table = devices.as_table(found, {}, why=True)
+    lines = table.lines()
+    assert lines[1].split() == ["pci", "0", "example.com/gpu", "Healthy", "1", "12", "-", "-"]
+    assert lines[2].endswith("   /dev/vfio/13 does not exist")
+    assert "\033[31mUnhealthy\033[0m" in table.lines(colour=True)[2]
+    assert [row.key for row in table.rows] == [("pci", "0"), ("pci", "1")]
+
+
+def test_wide_and_names(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    host.pci("0000:05:00.0", vendor="10de", device="2330", driver="vfio-pci", iommu_group=12, numa_node=1)
+    head, *rows = shown(capsys, "--host-root", str(host.root), "-o", "wide").splitlines()
+    assert head.endswith("PCIE ROOT    SHARES   ID            PATHS")
+    assert next(row for row in rows if row.startswith("pci")).split()[-5:] == [
+        "pci0000:05", "-", "12", "/dev/vfio/vfio,", "/dev/vfio/12",
+    ]  # fmt: skip
+    names = shown(capsys, "--host-root", str(host.root), "-o", "name").splitlines()
+    assert names[0] == "generic/kvm" and names[-1] == "pci/12"
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "name"])
+def test_only_tables_are_watched(output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--host-root", str(tmp_path), "--watch", "-o", output]) == 2
+    assert "can be watched as a table only" in capsys.readouterr().err
+
+
+def test_a_watch_of_nothing_ends_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "--host-root", str(tmp_path / "none"), "--watch"]) == 2
+    assert "--host-root" in capsys.readouterr().err
+
+
+async def test_changes_are_shown_as_they_happen(host: Host, tmp_path: Path) -> None:
+    """A node that comes at once; a device of sysfs, which tells of nothing, at the next look."""
+    host.usb("1-2.3", vendor="46f4", product="0001")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "dray", "devices", "--host-root", str(host.root), "--kubelet-dir", str(tmp_path / "none"), "--watch",
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    out = process.stdout
+    async with asyncio.timeout(30):
+        first = [(await out.readline()).decode() for _ in range(7)]
+        assert first[0].split()[-1] == "WHY"
+        assert (
+            " ".join(first[2].split())
+            == "generic /dev/sev devices.kubevirt.io/sev Unhealthy - - - /dev/sev does not exist"
+        )
+        assert first[6].startswith("usb ")
+        host.char_device("/dev/sev", 10, 124, mode=0o666)
+        assert (await out.readline()).split()[1:4] == [b"/dev/sev", b"devices.kubevirt.io/sev", b"Healthy"]
+        (host.root / "sys/bus/usb/devices/1-2.3").unlink()
+        assert await out.readline() == b"usb/1-2.3 is gone\n"
+        process.send_signal(signal.SIGINT)
+        left, said = await process.communicate()
+    assert (process.returncode, left, said) == (130, b"", b"")
+
+
+async def test_on_a_terminal_the_table_is_drawn_anew(host: Host) -> None:
+    terminal = Terminal("devices", "--host-root", str(host.root), "--watch")
+    await terminal.wait("\033[H\033[J")
+    await terminal.wait("\033[32mHealthy")
+    (host.root / "dev/kvm").unlink()
+    await terminal.wait("\033[H\033[J")
+    await terminal.wait("\033[31mUnhealthy")
+    terminal.press("\x03")
+    assert await terminal.end() == 130
+
+
+async def test_what_takes_long_is_told(host: Host, tmp_path: Path) -> None:
+    """A kubelet that does not answer holds it up."""
+    (tmp_path / "k" / "pod-resources").mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "k" / "pod-resources" / "kubelet.sock"))
+        silent.listen()
+        terminal = Terminal("devices", "--host-root", str(host.root), "--kubelet-dir", str(tmp_path / "k"))
+        await terminal.wait("looking at the devices…")
+        await terminal.wait("\r\033[K")
+        await terminal.wait("\033[32mHealthy")
+        assert await terminal.end() == 0
 
 
 @pytest.mark.parametrize("root", ["missing", "file"])
@@ -173,8 +253,20 @@ async def test_holders_are_those_the_kubelet_names(host: Host, tmp_path: Path) -
         process = await asyncio.create_subprocess_exec(*argv, *more, stdout=asyncio.subprocess.PIPE)
         return (await process.communicate())[0].decode()
 
+    up = UpPlace(kubelet.directory.parents[1])
+    assert up.kubelet == kubelet.directory.parent
+    pid = os.getpid()
+    up.write(
+        RunningUp(
+            pid=pid, start_time=start_time(pid) or 0, boot=boot_id(), version="", server="", kubeconfig=""
+        )
+    )
     async with kubelet.running():
         assert "default/vm0, default/vm1, default/vm2 and 2 more" in (await shown()).splitlines()[1]
         first, *others = json.loads(await shown("-o", "json"))["devices"]
         assert first["heldBy"] == [f"default/vm{number}" for number in range(5)]
         assert not any(device["heldBy"] for device in others)
+        argv[-2:] = ["--data-dir", str(up.data_dir)]
+        assert json.loads(await shown("-o", "json"))["devices"] == [first, *others]
+    up.remove(RunningUp)
+    assert main(["devices", "--data-dir", str(up.data_dir)]) == 1

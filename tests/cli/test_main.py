@@ -74,6 +74,20 @@ def test_help_and_version_load_nothing_heavy() -> None:
     assert shown.stdout == "[]\n"
 
 
+def test_the_help_of_no_command_loads_anything_heavy() -> None:
+    """What a command works with is loaded when it runs."""
+    code = (
+        "import sys; from dray.cli.main import COMMANDS, make_parser\n"
+        "heavy = ('aiohttp', 'grpclib', 'google.protobuf', 'cryptography', 'yaml', 'prometheus_client', 'opentelemetry')\n"
+        "for name in COMMANDS:\n"
+        "    make_parser([name, '--help'])\n"
+        "    found = [one for one in heavy if one in sys.modules]\n"
+        "    if found: sys.exit(f'dray {name} --help loads {found}')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     command = f"{sys.executable} -m dray devices -o json | head -c 1 >/dev/null; exit ${{PIPESTATUS[0]}}"
     shown = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

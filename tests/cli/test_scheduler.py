@@ -21,7 +21,7 @@ def test_defaults() -> None:
     found = options()
     assert (found.config.name, found.config.in_flight, found.config.preempt) == ("dray", 64, False)
     assert found.config.cycle.score is Score.KUBERNETES and found.lease is None
-    assert found.metrics == ("127.0.0.1", 9617)
+    assert found.metrics == ("127.0.0.1", 9618)
     assert found.config.settings.options.profile.name == "correct"
     assert found.config.settings.workload_claims is False
 

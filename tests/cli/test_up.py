@@ -52,8 +52,11 @@ def test_flags_become_options() -> None:
             "--no-dashboard",
             "--node-name",
             "n",
+            "--allow-host",
+            "a.example",
         )
     )
+    assert options.allowed_hosts == ("a.example",)
     assert options.data_dir == Path("d").absolute()
     assert options.listen == Address("::1", 7443)
     assert (options.sim, options.dashboard, options.node_name) == ("laptop", False, "n")
@@ -81,6 +84,7 @@ def test_a_process_in_another_directory_gets_the_same_flags(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fleet.yaml").touch()
     said = "--data-dir d --listen 127.0.0.1:0 --config c.yaml --sim fleet.yaml --runtime cri --node-name n --no-dashboard"
+    said += " --allow-host a.example --allow-host b.example:1"
     first = up.make_options(parse(*said.split(), "--detach"))
     words = up.words_of(parse(*said.split(), "--detach"))
     assert "--detach" not in words and "--supervise" not in words
@@ -88,7 +92,7 @@ def test_a_process_in_another_directory_gets_the_same_flags(
     second = up.make_options(parse(*words))
     assert second.sim == str(tmp_path / "fleet.yaml")
     assert second.data_dir == tmp_path / "d" and second.config == tmp_path / "c.yaml"
-    for name in ("listen", "runtime", "node_name", "dashboard", "host_root"):
+    for name in ("listen", "allowed_hosts", "runtime", "node_name", "dashboard", "host_root"):
         assert getattr(first, name) == getattr(second, name)
     named = up.words_of(parse("--sim", "laptop"))
     assert named[named.index("--sim") + 1] == "laptop"

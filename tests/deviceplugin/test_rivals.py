@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -181,6 +181,20 @@ async def test_a_socket_of_another_is_refused_with_its_process(
         assert f"{rival_plugin.__name__} " in told
         assert f" (pid {pid}): stop that plugin" in told
         assert kubelet.registered == [RESOURCE]
+
+
+async def test_a_socket_that_becomes_free_is_taken_at_once(
+    kubelet: SmallKubelet, feed: InventoryFeed
+) -> None:
+    patient = replace(TIMING, after_failures=(3600.0,))
+    async with kubelet.running(), AsyncExitStack() as other:
+        await other.enter_async_context(serve(kubelet.directory / SOCKET, []))
+        async with serving(kubelet, feed, patient) as controller:
+            await until(lambda: state(controller).phase is Phase.REFUSED)
+            assert controller.is_in_line
+            assert not controller.is_initialized
+            await other.aclose()
+            await until(lambda: controller.is_initialized)
 
 
 async def test_our_own_past_is_waited_for_and_never_refused(

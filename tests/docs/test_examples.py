@@ -37,23 +37,27 @@ def test_python_examples_run(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", _with("console"), ids=str)
 def test_console_examples_print_what_they_say(page: Path, tmp_path: Path) -> None:
+    try:
+        for text in _blocks(page, "console"):
+            for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+                command, expected = _command(part)
+                shown = _run(command, tmp_path)
+                assert shown.returncode == 0, f"{page}: $ {command}\n{shown.stdout}{shown.stderr}"
+                pattern = ".*".join(re.escape(piece) for piece in expected.strip().split("…"))
+                assert not expected.strip() or re.fullmatch(pattern, shown.stdout.strip(), re.DOTALL), (
+                    f"{page}: $ {command}\nexpected:\n{expected}\nprinted:\n{shown.stdout}"
+                )
+    finally:
+        if (tmp_path / "place").exists():  # a page that fails half-way leaves no `dray up` behind
+            _run("dray down --purge --yes --data-dir $(cat place)", tmp_path)
+
+
+def _run(command: str, directory: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    for text in _blocks(page, "console"):
-        for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-            command, expected = _command(part)
-            shown = subprocess.run(
-                ["bash", "-c", command],
-                capture_output=True,
-                text=True,
-                check=False,
-                cwd=tmp_path,
-                env={**os.environ, "PATH": path},
-            )
-            assert shown.returncode == 0, f"{page}: $ {command}\n{shown.stdout}{shown.stderr}"
-            pattern = ".*".join(re.escape(piece) for piece in expected.strip().split("…"))
-            assert not expected.strip() or re.fullmatch(pattern, shown.stdout.strip(), re.DOTALL), (
-                f"{page}: $ {command}\nexpected:\n{expected}\nprinted:\n{shown.stdout}"
-            )
+    environment = {**os.environ, "PATH": path}
+    return subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, check=False, cwd=directory, env=environment
+    )
 
 
 def _command(part: str) -> tuple[str, str]:

@@ -56,11 +56,11 @@ class Node:
     def owner(self) -> str:
         return make_id(self.root / "state/containers")[:12]
 
-    async def start(self) -> None:
+    async def start(self, *more: str) -> None:
         argv = [sys.executable, "-m", "dray", "kubelet", "--manifests", str(self.root / "manifests")]
         argv += ["--runtime", "cri", "--cri-socket", str(self.daemon.socket), "--metrics-address", "none"]
         argv += ["--kubelet-dir", str(self.root), "--device-plugin-dir", str(self.plugins)]
-        argv += ["--state-dir", str(self.root / "state"), "--log-dir", str(self.root / "logs")]
+        argv += ["--state-dir", str(self.root / "state"), "--log-dir", str(self.root / "logs"), *more]
         with (self.root / "kubelet.log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(*argv, stdout=log, stderr=log)
 
@@ -101,7 +101,12 @@ class Node:
 
     def log(self, name: str) -> list[str]:
         files = list((self.root / "logs").glob(f"default_{name}_*/main/0.log"))
-        return [line.split(" ", 3)[3] for path in files for line in path.read_text().splitlines()]
+        return [line for path in files for line in texts(path)]
+
+    def log_files(self, name: str) -> list[Path]:
+        """The oldest first."""
+        found = sorted((self.root / "logs").glob(f"default_{name}_*/main/0.log*"))
+        return [*found[1:], *found[:1]]
 
     async def until(self, condition: Callable[[], Any], what: str) -> None:
         try:
@@ -130,6 +135,10 @@ class Node:
     def runtime(self) -> CriRuntime:
         """To look at what the kubelet has made."""
         return CriRuntime(CriSettings(self.owner, self.daemon.socket))
+
+
+def texts(path: Path) -> list[str]:
+    return [line.split(" ", 3)[3] for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +211,19 @@ async def wait_sandboxes(runtime: CriRuntime, *names: str) -> None:
                 if sorted((one.pod.name, one.is_ready) for one in found) == [(name, True) for name in names]:
                     return
             await asyncio.sleep(0.05)
+
+
+async def test_a_log_without_end_is_put_aside_and_containerd_goes_on_in_a_new_file(node: Node) -> None:
+    await node.kill()
+    await node.start("--container-log-max-size", "4k", "--container-log-max-files", "2")
+    script = "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"
+    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": ["sh", "-c", script]}
+    node.put("endless", hostNetwork=True, containers=[container])
+    await node.until(lambda: len(node.log_files("endless")) == 2, "a file that was put aside")
+    await node.until(lambda: node.log("endless"), "a line in the new one")
+    old, new = ([int(line) for line in texts(path)] for path in node.log_files("endless"))
+    assert [*old, *new] == list(range(1, len(old) + len(new) + 1)), "no line is lost, none is there twice"
+    first = node.log_files("endless")[0]
+    await node.until(
+        lambda: len(files := node.log_files("endless")) == 2 and first not in files, "the next turn"
+    )

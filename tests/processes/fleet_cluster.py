@@ -70,8 +70,10 @@ async def fleet(
 
 
 @asynccontextmanager
-async def sim_cluster(directory: Path, profile: SimProfile) -> AsyncIterator[Client]:
-    """The server, both schedulers' names, all controllers and the fleet."""
+async def sim_cluster(
+    directory: Path, profile: SimProfile, clock: Clock | None = None
+) -> AsyncIterator[Client]:
+    """The server, both schedulers' names, all controllers and the fleet, whose clock it is."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(server(directory))
         options = ControllersOptions(None, choice.ALL, choice.policies("correct", ""))
@@ -80,7 +82,7 @@ async def sim_cluster(directory: Path, profile: SimProfile) -> AsyncIterator[Cli
         work = run(client, SchedulerConfig("default-scheduler"), ready=ready.set)
         await stack.enter_async_context(running(work, name="scheduler"))
         await ready.wait()
-        await stack.enter_async_context(fleet(client, profile))
+        await stack.enter_async_context(fleet(client, profile, clock))
         yield client
 
 

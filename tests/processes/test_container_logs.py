@@ -23,6 +23,7 @@ from dray.client.client import Client
 from dray.client.http import Request, Transport
 from dray.client.kubeconfig import find_access
 from dray.errors import DeniedError, Error, InvalidError, NotFoundError, UnavailableError
+from dray.kubelet.runtimes.contract import LogLimits
 from dray.processes.apiserver import ApiServerOptions, api_server, issue_kubeconfig
 from dray.processes.kubelet import PROCESS, KubeletOptions, run_kubelet
 from dray.runtime.certificates import client_certificate, server_context, serving_certificate
@@ -75,7 +76,7 @@ class Place:
 
 
 @asynccontextmanager
-async def place(root: Path) -> AsyncIterator[Place]:
+async def place(root: Path, limits: LogLimits | None = None) -> AsyncIterator[Place]:
     async with (
         api_server(ApiServerOptions(root / "api", Address())) as found,
         Client(find_access(found.kubeconfig)) as client,
@@ -89,6 +90,7 @@ async def place(root: Path) -> AsyncIterator[Place]:
             log_dir=root / "logs",
             kubeconfig=root / "kubeconfig",
             runtime=PROCESS,
+            container_logs=limits or LogLimits(),
         )
         async with running(run_kubelet(options), name="kubelet", stop_timeout=20):
             there = Place(root, client)
@@ -141,6 +143,50 @@ async def test_a_log_is_followed_while_it_is_written(short: Path) -> None:
             while piece := await body.read():
                 found += piece
         assert found == b"first\nlast\n"
+
+
+async def test_logs_go_with_their_pod(short: Path) -> None:
+    async with place(short) as there:
+        await there.run("done", "echo one")
+        await there.run("other", "echo two")
+        await there.wait("done", "Succeeded")
+        await there.wait("other", "Succeeded")
+        await there.client.delete(PODS, "done", namespace="default")
+        async with asyncio.timeout(20):
+            while len(kept := [path.name.split("_")[1] for path in (short / "logs").iterdir()]) > 1:
+                await asyncio.sleep(0.02)
+        assert kept == ["other"]
+        assert await there.log("other") == "two\n"
+
+
+async def test_a_log_without_end_fills_no_disk_and_is_followed_all_the_same(short: Path) -> None:
+    async with place(short, LogLimits(20_000, 3)) as there:
+        gate = short / "gate"
+        count = 3000
+        script = f"echo first; until [ -e {gate} ]; do sleep 0.05; done; seq 2 {count}"
+        await there.run("long", script)
+        await there.wait("long", "Running")
+        request = Request(
+            "GET", "/api/v1/namespaces/default/pods/long/log", (("follow", "true"),), accept="*/*"
+        )
+        async with (
+            asyncio.timeout(20),
+            Transport(there.client.access) as transport,
+            transport.stream(request, idle_timeout=20, timeout=60) as body,
+        ):
+            found = await body.read()
+            gate.touch()
+            while piece := await body.read():
+                found += piece
+        lines = found.decode().splitlines()
+        assert (lines[0], lines[-1]) == ("first", str(count))
+        assert [int(one) for one in lines[1:]] == sorted(map(int, lines[1:])), "each once, in order"
+        files = sorted((short / "logs").glob("default_long_*/c0/*"), key=lambda path: path.name)
+        assert len(files) == 3
+        assert files[0].name == "0.log"
+        shown = await there.log("long")
+        assert shown.splitlines()[-1] == str(count)
+        assert len(shown.splitlines()) < count, "of the newest file alone, as with every kubelet"
 
 
 async def test_who_may_ask_whom(short: Path) -> None:

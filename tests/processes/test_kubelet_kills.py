@@ -118,6 +118,10 @@ class Node:
         """How many pods the kubelet has."""
         return len(list((self.root / "state/records").glob("*.json")))
 
+    def logs(self) -> list[str]:
+        """The pods whose logs are on disk."""
+        return sorted(path.name.split("_")[1] for path in (self.root / "logs").iterdir())
+
     def phase(self, name: str) -> str:
         try:
             status = json.loads((self.root / f"state/status/default_{name}.json").read_text())["status"]
@@ -222,6 +226,7 @@ def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None
     node.want("all", DEVICES)
     until(node.is_settled, node)
     node.check()
+    assert len(node.logs()) == 1
 
 
 def test_a_kill_in_the_grace_of_a_stop_gives_all_back(node: Node) -> None:
@@ -254,6 +259,25 @@ def test_the_last_status_is_told_though_a_kill_came_before(node: Node) -> None:
     node.aim(None)
     node.start()
     until(lambda: node.phase("one") == "Succeeded", node)
+
+
+def test_the_logs_of_a_pod_go_with_it_though_kills_come_between(node: Node) -> None:
+    node.want("stays", 0)
+    node.want("goes", 0, "echo hello", restartPolicy="Never")
+    node.start()
+    until(lambda: node.phase("goes") == "Succeeded" and node.phase("stays") == "Running", node)
+    assert node.logs() == ["goes", "stays"], "they stay with a pod that has ended"
+    node.aim(Target("before os.rmdir main"))
+    node.drop("goes")
+    until(node.has_died, node)
+    node.aim(Target("before os.remove N.json"))
+    node.start()
+    until(node.has_died, node)
+    assert node.deaths() == ["before os.rmdir main", "before os.remove N.json"]
+    node.aim(None)
+    node.start()
+    until(lambda: node.records() == 1, node)
+    assert node.logs() == ["stays"]
 
 
 def test_every_step_that_the_kubelet_tells_is_a_fault_point() -> None:

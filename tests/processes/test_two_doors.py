@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from dray.deviceplugin.directory import following
 from dray.deviceplugin.plugin import Offer
 from dray.dra.parcels import ClaimRef
 from dray.drivers.contract import Device, Discovery, Driver, Prepared
-from dray.errors import ConflictError, Error
+from dray.errors import ConflictError, Error, UnavailableError
 from dray.hardware.host_root import Place
 from dray.inventory.doors import Offered
 from dray.inventory.inventory import InventoryFeed
@@ -180,3 +181,40 @@ async def test_two_at_once_is_one(tmp_path: Path, kubelet: SmallKubelet) -> None
                 return_exceptions=True,
             )
             assert sum(isinstance(result, Error) for result in results) == 1
+
+
+async def test_without_the_kubelets_socket_claims_are_served_where_there_are_no_plugins(
+    tmp_path: Path, kubelet: SmallKubelet, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dray")
+    async with serving(tmp_path, Offered.DRA, kubelet) as node:
+        await node.doors.holds.claim_door("gpu").take(A, [gpu(1)])
+        for _ in range(3):
+            await node.doors.looks.look()
+        told = [one for one in caplog.records if "no pod-resources socket" in one.getMessage()]
+        assert [one.levelname for one in told] == ["INFO"]
+
+
+async def test_with_plugins_a_claim_is_told_soon_what_is_missing(
+    tmp_path: Path, kubelet: SmallKubelet, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving(tmp_path, Offered.BOTH, kubelet) as node:
+        told = [one for one in caplog.records if "no pod-resources socket" in one.getMessage()]
+        assert [one.levelname for one in told] == ["WARNING"]
+        async with asyncio.TaskGroup() as group:
+            asking = group.create_task(refusal(node))
+            while not asking.done():
+                await node.clock.advance(0.5)
+        assert node.clock.monotonic() < 5
+        assert str(asking.result()).endswith(
+            "pod-resources/kubelet.sock' is not there: mount its directory into the agent"
+        )
+        async with kubelet.running():  # it was only late
+            await node.doors.looks.look()
+            await node.doors.holds.claim_door("gpu").take(A, [gpu(1)])
+
+
+async def refusal(node: Node) -> Error:
+    with pytest.raises(UnavailableError) as caught:
+        await node.doors.holds.claim_door("gpu").take(A, [gpu(1)])
+    return caught.value

@@ -47,7 +47,7 @@ async def test_every_call_of_a_runtime(socket_path: Path) -> None:
                         assert [answer async for answer in answers] == [method.response()]
                 else:
                     assert await call(method.request()) == method.response()
-    assert len(handler.asked) == 20
+    assert len(handler.asked) == 21
 
 
 async def test_a_container_arrives_whole(socket_path: Path) -> None:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"HOST:PORT (default {LISTEN}; port 0: one that is free); another address than loopback opens it to the network",
     )
-    add_allow_host(parser, "clients may call it; its certificate gets the name too")
+    add_allow_host(parser, "clients may call it; its certificate gets it too")
     parser.add_argument(
         "--event-ttl",
         default="1h",
@@ -60,7 +60,7 @@ def add_allow_host(parser: argparse.ArgumentParser, what: str) -> None:
         action="append",
         default=[],
         metavar="H",
-        help=f"a further name under which {what}, HOST or HOST:PORT; may be repeated",
+        help=f"a further name (HOST or HOST:PORT) under which {what}; may be repeated",
     )
 
 

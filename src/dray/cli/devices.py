@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from dray.cli.tables import (
+    NOTHING,
+    OUTPUTS,
+    Column,
+    Row,
+    Table,
+    clean,
+    listed,
+    print_document,
+    print_table,
+    progress,
+)
+from dray.errors import InvalidError, NotFoundError
 
 if TYPE_CHECKING:
     from dray.deviceplugin.held import Holders
     from dray.drivers.contract import Device, Discovery
 
-_COLUMNS = ("KIND", "DEVICE", "RESOURCE", "HEALTH", "NUMA", "IOMMU", "HELD BY")
-_PODS = 3
-_GREEN, _RED, _PLAIN = "\033[32m", "\033[31m", "\033[0m"
+KUBELET_DIR: Final = Path("/var/lib/kubelet")
+_COLUMNS: Final = (
+    Column("KIND"),
+    Column("DEVICE", cut=True),
+    Column("RESOURCE", cut=True),
+    Column("HEALTH", state=True),
+    Column("NUMA"),
+    Column("IOMMU"),
+    Column("HELD BY", cut=True),
+    Column("PCIE ROOT", wide=True),
+    Column("SHARES", wide=True),
+    Column("ID", wide=True),
+    Column("PATHS", wide=True),
+)
+_PATIENCE: Final = 1.0
+"""Seconds after which it is said what takes so long."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,42 +59,99 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kubelet-dir",
         type=Path,
-        default=Path("/var/lib/kubelet"),
         metavar="D",
-        help="whose pods hold them: the kubelet's root directory (default /var/lib/kubelet)",
+        help="whose pods hold them: the kubelet's root directory (default: that of a running `dray up`, "
+        f"else {KUBELET_DIR})",
     )
     parser.add_argument(
-        "-o",
-        "--output",
-        choices=["table", "json", "yaml"],
-        default="table",
-        help="how to show them (default table)",
+        "--data-dir", type=Path, metavar="D", help="the same: that of the `dray up` on this directory"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=OUTPUTS, default="table", help="how to show them (default table)"
+    )
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="go on, and show what changes, until Ctrl-C"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look once and show it. A device that is not healthy is an answer, not a failure: the code is 0."""
+    kubelet_dir = arguments.kubelet_dir or _usual_kubelet(arguments.data_dir)
+    if arguments.watch:
+        return _watch(arguments, kubelet_dir)
     from dray.processes.discovery import discover
 
-    found = discover(arguments.host_root, arguments.config)
-    held = ask_kubelet(arguments.kubelet_dir)
-    if arguments.output == "table":
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        print(as_table(found, arguments.host_root, held, colour=colour))
+    with _told_when_slow("looking at the devices"):
+        found = discover(arguments.host_root, arguments.config)
+        held = ask_kubelet(kubelet_dir)
+    if arguments.output in ("json", "yaml"):
+        print_document(as_document(found, held), arguments.output)
+    elif arguments.output == "name":
+        for device in found.devices:
+            print(clean(f"{device.kind}/{device.id}"))
     else:
-        print(as_text(as_document(found, held), arguments.output), end="")
+        _show(found, held, arguments.host_root, wide=arguments.output == "wide")
     return 0
+
+
+@contextmanager
+def _told_when_slow(what: str) -> Iterator[None]:
+    """A look blocks, so somebody else must say that it takes long."""
+    from threading import Timer
+
+    with progress() as say:
+        timer = Timer(_PATIENCE, say, [what])
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+
+def _usual_kubelet(data_dir: Path | None) -> Path:
+    """That of the `dray up` which is meant, else the machine's."""
+    from dray.processes.up.place import UpPlace, default_data_dir, find_running
+
+    if find_running(data_dir) is not None:
+        return UpPlace(data_dir or default_data_dir()).kubelet
+    if data_dir is not None:
+        raise NotFoundError(f"no `dray up` runs on {data_dir}; start it with `dray up --data-dir {data_dir}`")
+    return KUBELET_DIR
+
+
+def _has_kubelet(kubelet_dir: Path) -> bool:
+    return os.access(kubelet_dir / "pod-resources" / "kubelet.sock", os.W_OK)
 
 
 def ask_kubelet(kubelet_dir: Path) -> Holders:
     """Who holds what, as far as a kubelet is there and tells this user."""
-    if not os.access(kubelet_dir / "pod-resources" / "kubelet.sock", os.W_OK):
+    if not _has_kubelet(kubelet_dir):
         return {}
     import asyncio
 
     from dray.deviceplugin.held import holders
 
     return asyncio.run(holders(kubelet_dir)) or {}
+
+
+def _watch(arguments: argparse.Namespace, kubelet_dir: Path) -> int:
+    """On a terminal the table is drawn anew, elsewhere changed rows are added. A kubelet is asked at each look."""
+    import asyncio
+
+    from dray.cli.watching import Shown
+    from dray.deviceplugin.held import holders
+    from dray.processes.discovery import follow
+
+    if arguments.output not in ("table", "wide"):
+        raise InvalidError("devices can be watched as a table only: leave -o out, or give -o wide", field="--output")  # fmt: skip
+    shown = Shown(wide=arguments.output == "wide")
+
+    async def show(found: Discovery) -> None:
+        held = await holders(kubelet_dir) if _has_kubelet(kubelet_dir) else None
+        shown.show(as_table(found, held or {}, why=True))
+
+    asyncio.run(follow(arguments.host_root, arguments.config, show))
 
 
 def _held_by(device: Device, held: Holders) -> list[str]:
@@ -82,62 +166,49 @@ def as_document(found: Discovery, held: Holders) -> dict[str, Any]:
     }
 
 
-def as_text(document: dict[str, Any], output: str) -> str:
-    """JSON or YAML."""
-    if output == "json":
-        import json
-
-        return json.dumps(document, indent=2) + "\n"
-    from dray.api.codec import dump_yaml
-
-    return dump_yaml(document)
-
-
-def as_table(found: Discovery, host_root: str, held: Holders, *, colour: bool) -> str:
-    """The devices as a table, then why some are not healthy, then what went wrong while looking."""
-    if any(device.health == "Healthy" for device in found.devices):
-        blocks = [
-            _columns(
-                [_COLUMNS, *(_row(device, _held_by(device, held)) for device in found.devices)], colour=colour
-            )
-        ]
-        reasons = [device.reason for device in found.devices if device.reason]
-        blocks += [f"Unhealthy: {', '.join(reasons)}"] if reasons else []
-    else:
-        below = "on this machine" if host_root == "/" else f"below {host_root}"
-        blocks = [f"No healthy devices {below}. Looked at: {', '.join(found.looked_at)}"]
-    return "\n\n".join([*blocks, *(f"Note: {problem.message}" for problem in found.problems)])
+def as_table(found: Discovery, held: Holders, *, why: bool = False) -> Table:
+    """A row for each device. With `why` the reasons have a column, which else are told below."""
+    columns = (*_COLUMNS, Column("WHY", cut=True)) if why else _COLUMNS
+    rows = tuple(
+        Row((device.kind, device.id), _cells(device, _held_by(device, held))[: len(columns)])
+        for device in found.devices
+    )
+    return Table(columns, rows)
 
 
-def _row(device: Device, pods: list[str]) -> tuple[str, ...]:
-    more = f" and {len(pods) - _PODS} more" if len(pods) > _PODS else ""
-    numa = "-" if device.numa_node is None else str(device.numa_node)
-    group = "-" if device.iommu_group is None else str(device.iommu_group)
+def _cells(device: Device, pods: list[str]) -> tuple[str, ...]:
     return (
         device.kind,
         device.label or device.id,
-        device.resource or "-",
+        device.resource,
         device.health.value,
-        numa,
-        group,
-        ", ".join(pods[:_PODS]) + more or "-",
+        _number(device.numa_node),
+        _number(device.iommu_group),
+        listed(pods),
+        device.pcie_root or NOTHING,
+        _number(device.shares),
+        device.id,
+        ", ".join(device.paths),
+        device.reason,
     )
 
 
-def _columns(rows: list[tuple[str, ...]], *, colour: bool) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = (
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
-    return "\n".join(_coloured(lines) if colour else lines)
+def _number(value: int | None) -> str:
+    return NOTHING if value is None else str(value)
 
 
-def _coloured(lines: Iterable[str]) -> Iterable[str]:
-    for line in lines:
-        yield line.replace(" Healthy", f" {_GREEN}Healthy{_PLAIN}").replace(
-            " Unhealthy", f" {_RED}Unhealthy{_PLAIN}"
-        )
+def _show(found: Discovery, held: Holders, host_root: str, *, wide: bool) -> None:
+    """The devices as a table, then why some are not healthy, then what went wrong while looking."""
+    if any(device.health == "Healthy" for device in found.devices):
+        print_table(as_table(found, held), wide=wide)
+        reasons = [device.reason for device in found.devices if device.reason]
+        blocks = [f"Unhealthy: {', '.join(reasons)}"] if reasons else []
+    else:
+        below = "on this machine" if host_root == "/" else f"below {host_root}"
+        print(f"No healthy devices {below}. Looked at: {', '.join(found.looked_at)}")
+        blocks = []
+    for block in (*blocks, *(f"Note: {problem.message}" for problem in found.problems)):
+        print(f"\n{clean(block)}")
 
 
 def _device_document(device: Device, pods: list[str]) -> dict[str, Any]:

@@ -28,8 +28,6 @@ _SETTLE: Final = 0.2
 """Seconds. What nobody waits for is written together."""
 _RETRY: Final = 10.0
 _AGAIN: Final = 0.1
-_PATIENCE: Final = 30.0
-"""Seconds. A kubelet waits longer than that for either door."""
 
 
 class Claim(Protocol):
@@ -109,6 +107,11 @@ class Holds:
     def current(self) -> Held:
         """The newest state."""
         return self._current
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether no other process has the ledger; it may in a rolling update."""
+        return self._known.is_ours
 
     @property
     def is_waiting(self) -> bool:
@@ -213,6 +216,20 @@ class Holds:
         self._tell_both(added)
         self._publish()
 
+    def lacks_socket(self, socket: Path | None) -> None:
+        """Call before each look: the kubelet's socket, where there is none, so that nobody waits long for its answer."""
+        if socket == self._known.missing:
+            return
+        self._known.missing = socket
+        self._tell_changed()
+        what = "the kubelet has no pod-resources socket here, and is not asked who holds what"
+        if socket is not None and self._has_plugins:
+            _log.warning(what, socket=str(socket), fix="mount its directory into the agent")
+        elif socket is not None:
+            _log.info(
+                what, socket=str(socket), why="it need not be: plugins give no device to one holder alone"
+            )
+
     async def run(self) -> NoReturn:
         """Write what nobody waits for, until cancelled. A full disk is told once, and tried again."""
         await self._take_over()
@@ -253,12 +270,25 @@ class Holds:
             raise UnavailableError("it took so long to note the holder that it is gone: ask again")
 
     async def _wait_known(self, *, is_contested: bool) -> None:
-        until = self._clock.monotonic() + _PATIENCE
-        while why := self._known.why_wait(is_contested=is_contested):
-            rest = until - self._clock.monotonic()
+        begun = self._clock.monotonic()
+        while True:
+            has_plugins = self._known.is_complete or self._has_plugins
+            why, seconds = self._known.why_wait(is_contested=is_contested, has_plugins=has_plugins)
+            if not why:
+                return
+            rest = begun + seconds - self._clock.monotonic()
             if rest <= 0:
                 raise UnavailableError(why, retry_after=1.0)
             await wait_first(self.wait_newer(self._current.generation), self._clock.sleep(rest))
+
+    @property
+    def _has_plugins(self) -> bool:
+        """Whether pods have, or can get, anything through plugins that one holder has alone."""
+        return (
+            self._ways is None
+            or any(hold.door is Door.PLUGIN for hold in self._ledger.holds)
+            or any(door is Door.PLUGIN for found in self._ways.values() for door, _ in found)
+        )
 
     async def _take_over(self) -> None:
         """Wait for the end of the process before us, and go on with what it gave to pods.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Final
+
 from dray.inventory.handouts import UNTOLD
 from dray.inventory.holds_file import Content
 from dray.runtime.clock import Clock
@@ -9,6 +12,10 @@ from dray.runtime.files.checkpoint import Loaded
 from dray.runtime.logs import get_log
 
 _log = get_log("inventory")
+_PATIENCE: Final = 30.0
+"""Seconds. A kubelet waits longer than that for either door."""
+_SHORT: Final = 2.0
+"""Seconds, for what does not come by waiting."""
 
 
 class Knowledge:
@@ -20,6 +27,8 @@ class Knowledge:
         """The time from which a look tells enough; None: it is known who has what."""
         self.is_ours = False
         self.is_lost = False
+        self.missing: Path | None = None
+        """The kubelet's socket, where there was none at the last look."""
 
     @property
     def is_complete(self) -> bool:
@@ -45,10 +54,18 @@ class Knowledge:
         self._told_by, self.is_lost = None, False
         return True
 
-    def why_wait(self, *, is_contested: bool) -> str:
-        """What keeps a claim, or a pod that asks for what two doors offer, from getting anything now; empty: nothing."""
+    def why_wait(self, *, is_contested: bool, has_plugins: bool = True) -> tuple[str, float]:
+        """What keeps a claim, or a pod that asks for what two doors offer, from getting anything now; empty: nothing. And
+        how many seconds it may take. Not `has_plugins`: nothing is given to pods, so the kubelet need not be there to ask.
+        """
         if is_contested and not self.is_ours:
-            return "another process of the agent still gives devices away: has it been told to end?"
-        if not self.is_complete:
-            return "the kubelet has not told yet which devices containers have: is its pod-resources socket there?"
-        return ""
+            return (
+                "another process of the agent still gives devices away: has it been told to end?",
+                _PATIENCE,
+            )
+        if self.is_complete or (self.missing and not has_plugins):
+            return "", 0.0
+        untold = "the kubelet has not told yet which devices containers have"
+        if self.missing:
+            return f"{untold}: {str(self.missing)!r} is not there: mount its directory into the agent", _SHORT
+        return f"{untold}: does it answer at its pod-resources socket?", _PATIENCE

@@ -171,8 +171,12 @@ class Agent:
                 self.want(self.served)
 
     def why_unready(self) -> str:
-        """Empty once the kubelet has all that is wanted."""
-        if self.plugins.is_initialized and (self.dra is None or self.dra.is_initialized):
+        """Empty once the kubelet has all that is wanted; from the process before us, as long as that one serves plugins: in
+        a rolling update it is told to end when we are ready.
+        """
+        is_next = not self.machine.doors.holds.is_ours and self.plugins.is_in_line
+        has_plugins = self.plugins.is_initialized or is_next
+        if has_plugins and (self.dra is None or self.dra.is_initialized):
             return ""
         plugins = {name: str(state) for name, state in self.plugins.states().items()}
         drivers = {} if self.dra is None else {name: str(one) for name, one in self.dra.states().items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,6 +19,9 @@ from dray.apiserver.access.service_accounts import ServiceAccountTokens
 from dray.apiserver.access.signing import Signer
 from dray.apiserver.access.tokens import Tokens
 from dray.apiserver.custom.live import Live
+from dray.apiserver.http.container_logs import USER as LOGS_USER
+from dray.apiserver.http.container_logs import kubelet_logs
+from dray.apiserver.http.doorkeeper import server_hosts
 from dray.apiserver.http.handler import Handler
 from dray.apiserver.http.measures import Measures
 from dray.apiserver.http.server import Address, serve
@@ -32,11 +34,12 @@ from dray.apiserver.writing.removing.emptying import create_namespaces
 from dray.apiserver.writing.request import Rules
 from dray.client.kubeconfig import find_access
 from dray.errors import DeniedError, Error
-from dray.runtime.certificates import Serving, serving_certificate
+from dray.runtime.certificates import Serving, client_certificate, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory, open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.garbage import settle
+from dray.runtime.http_hosts import LOOPBACK, host_only, in_url, is_any
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
@@ -45,7 +48,6 @@ _log = get_log("apiserver")
 
 KUBECONFIG = "admin.kubeconfig"
 TOKENS = "tokens.json"
-_ALWAYS = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ class ApiServerOptions:
     data_dir: Path
     address: Address
     event_ttl: float = EVENT_SECONDS
+    allowed_hosts: tuple[str, ...] = ()
+    """Further names by which clients may call it; its certificate has them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +88,23 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
         make_directory(directory)
     except OSError as error:
         raise from_os_error(error, "make the directory", str(directory)) from error
-    certificates = serving_certificate(directory / "pki", _names(host), clock.now())
+    allowed = options.allowed_hosts
+    names = (*_names(host), *map(host_only, allowed))
+    certificates = serving_certificate(directory / "pki", names, clock.now())
+    to_kubelets = client_certificate(directory / "pki", "kubelet-client", LOGS_USER, clock.now())
     kept = (*INDEXES, *indexes())
-    async with open_store(directory / "store.db", indexes=kept, clock=clock) as store:
+    async with (
+        open_store(directory / "store.db", indexes=kept, clock=clock) as store,
+        kubelet_logs(to_kubelets) as logs,
+    ):
         authority = certificates.ca.read_text()
         await store.write(lambda transaction: _make_always_there(transaction, rules, authority, clock.now()))
         signer = Signer(directory / "pki" / "service-accounts.key")
         tokens = Tokens(directory / TOKENS, ServiceAccountTokens(signer, clock, store))
         live, measures = Live(store, rules), Measures(Metrics(), clock)
         measures.of_store(store, lambda: [str(one.resource) for one in live.rules.serving.all])
-        handler = Handler(store, rules, tokens, clock, live, measures)
+        hosts = server_hosts(_names(host), allowed)
+        handler = Handler(store, rules, tokens, clock, live, measures, logs, hosts)
         upkeep = Upkeep(store, rules, clock, live, options.event_ttl)
         async with (
             running(upkeep.run(), name="upkeep"),
@@ -116,19 +127,11 @@ def _make_always_there(transaction: Transaction, rules: Rules, authority: str, n
 
 def _names(host: str) -> tuple[str, ...]:
     """What clients may call it: loopback always, and the address it was told, unless that is all of them."""
-    return (*_ALWAYS, host) if host and not _is_any(host) else _ALWAYS
+    return LOOPBACK if is_any(host) else (*LOOPBACK, host)
 
 
 def _url(host: str, port: int) -> str:
-    shown = "127.0.0.1" if _is_any(host) else host
-    return f"https://[{shown}]:{port}" if ":" in shown else f"https://{shown}:{port}"
-
-
-def _is_any(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return not host
+    return f"https://{in_url('127.0.0.1' if is_any(host) else host)}:{port}"
 
 
 def issue_kubeconfig(directory: Path, identity: Identity) -> str:

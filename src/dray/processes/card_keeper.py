@@ -77,8 +77,9 @@ class CardKeeper:
         self._due.set()
 
     async def run(self) -> NoReturn:
-        """Until cancelled."""
+        """Until cancelled. A process before us knows what it gave away a moment ago: until its end the cards are its."""
         threads = Threads(1)
+        await self._holds.wait_ours()
         with self._mdevs:
             while True:
                 await self._due.wait()

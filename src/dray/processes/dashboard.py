@@ -16,7 +16,7 @@ from dray.client.client import Client
 from dray.dashboard.fleet.fleet import Fleet
 from dray.dashboard.fleet.watching import Watching, WatchOptions
 from dray.dashboard.http.files import read_files
-from dray.dashboard.http.security import Doorkeeper, Hosts, check_token_text, is_any, new_token
+from dray.dashboard.http.security import Doorkeeper, check_token_text, new_token
 from dray.dashboard.http.server import Server, serve
 from dray.dashboard.http.stream import Stream, StreamOptions
 from dray.dashboard.telling.explanations import Questions
@@ -26,6 +26,7 @@ from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory, open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.garbage import settle
+from dray.runtime.http_hosts import Hosts, in_url, is_any
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
 
@@ -82,7 +83,7 @@ async def dashboard(options: DashboardOptions, clock: Clock | None = None) -> As
         client = await stack.enter_async_context(Client(options.access, clock=clock))
         host, _ = options.address
         port = await stack.enter_async_context(serve(server, *options.address))
-        hosts = Hosts.of(host, port, options.allowed_hosts)
+        hosts = Hosts.at(host, port, options.allowed_hosts)
         await stack.enter_async_context(Watching(client, fleet, clock, options.watch).running())
         await stack.enter_async_context(running(stream.run(), name="dashboard's stream"))
         server.open_for(Doorkeeper(token, hosts, f"dray_dashboard_{port}", clock))
@@ -90,8 +91,7 @@ async def dashboard(options: DashboardOptions, clock: Clock | None = None) -> As
 
 
 def _url(host: str, port: int) -> str:
-    shown = "127.0.0.1" if is_any(host) else host
-    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"
+    return f"http://{in_url('127.0.0.1' if is_any(host) else host)}:{port}"
 
 
 def _token(path: Path | None) -> str:

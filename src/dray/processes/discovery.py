@@ -1,16 +1,21 @@
-"""One look at a machine through every driver: what `dray devices` shows."""
+"""Looks at a machine through every driver: what `dray devices` shows, once or as it changes."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Final, NoReturn
 
 from dray.drivers.contract import Discovery, Driver
 from dray.drivers.generic import GenericDriver
-from dray.hardware.host_root import open_host_root
+from dray.hardware.host_root import HostRoot, open_host_root
 from dray.processes.agent_config import Served
 from dray.processes.agent_config.config_file import ConfigFile
 from dray.processes.kinds import Kinds
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import Clock, SystemClock
+
+LOOK_SECONDS: Final = 2.0
+"""Between two looks where no file tells of a change: sysfs tells of none."""
 
 
 def drivers(config: Path | None = None) -> tuple[Driver, ...]:
@@ -23,7 +28,36 @@ def drivers(config: Path | None = None) -> tuple[Driver, ...]:
 def discover(host_root: str, config: Path | None = None) -> Discovery:
     """All devices below `host_root`; InvalidError if there is no such directory, or if the config is wrong."""
     wanted = drivers(config)
-    with open_host_root(host_root).sweep() as sweep:
+    return _look(open_host_root(host_root), wanted)
+
+
+async def follow(
+    host_root: str,
+    config: Path | None,
+    show: Callable[[Discovery], Awaitable[None]],
+    clock: Clock | None = None,
+) -> NoReturn:
+    """Until cancelled: `show` gets each look, also those that found nothing new. The errors are those of `discover`."""
+    from dray.runtime.files.filewatch import FileWatch
+    from dray.runtime.tasks import wait_first
+
+    clock = clock or SystemClock()
+    wanted, root = drivers(config), open_host_root(host_root)
+    while True:
+        found = _look(root, wanted)
+        async with FileWatch(
+            (Path(path) for device in found.devices for path in device.watch),
+            directories=map(Path, found.watch),
+            follow=True,
+            root=root.path,
+            poll_interval=LOOK_SECONDS,
+        ) as watch:
+            await show(found)
+            await wait_first(watch.wait_changed(), clock.sleep(LOOK_SECONDS))
+
+
+def _look(root: HostRoot, wanted: Sequence[Driver]) -> Discovery:
+    with root.sweep() as sweep:
         looks = [driver.discover(sweep) for driver in wanted]
     problems = dict.fromkeys(problem for look in looks for problem in look.problems)
     return Discovery(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -89,6 +90,13 @@ def read_options(arguments: argparse.Namespace) -> AgentOptions:
         host_root=arguments.host_root,
         metrics=parse_address(arguments.metrics_address),
     )
+
+
+def check_allowed(hosts: Sequence[str]) -> tuple[str, ...]:
+    """What `--allow-host` gave. InvalidError where one is no HOST and no HOST:PORT."""
+    from dray.runtime.http_hosts import host_only
+
+    return tuple(host for host in hosts if host_only(host))
 
 
 def parse_address(text: str, flag: str = "--metrics-address") -> tuple[str, int] | None:

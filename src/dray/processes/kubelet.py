@@ -26,7 +26,7 @@ from dray.kubelet.claims.manager import ClaimConfig, ClaimManager
 from dray.kubelet.devices.contract import CHECKPOINT, Surroundings
 from dray.kubelet.devices.manager import DeviceManager
 from dray.kubelet.metrics import KubeletMetrics
-from dray.kubelet.node.keeper import NodeKeeper, NodeOptions
+from dray.kubelet.node.keeper import NodeDoor, NodeKeeper, NodeOptions
 from dray.kubelet.node.machine import MAX_PODS, Machine, read_machine
 from dray.kubelet.node.resources import node_resources
 from dray.kubelet.plugins.connections import Connections
@@ -40,7 +40,7 @@ from dray.kubelet.pods.objects import ApiObjects, NoObjects
 from dray.kubelet.pods.publish import ApiStatuses, ByOrigin, FileStatuses
 from dray.kubelet.pods.recorder import ApiEvents, EventLog
 from dray.kubelet.pods.sources import API, DIRECTORY, FILES, follow_api, follow_directory, read_pods
-from dray.kubelet.runtimes.contract import Runtime
+from dray.kubelet.runtimes.contract import LogLimits, Runtime
 from dray.kubelet.runtimes.cri import SOCKET as CRI_SOCKET
 from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
 from dray.kubelet.runtimes.process import ProcessRuntime
@@ -49,6 +49,9 @@ from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings
 from dray.kubelet.topology.manager import TopologyManager
 from dray.kubelet.topology.nodes import NumaNodes
 from dray.kubelet.topology.options import TopologyConfig
+from dray.processes.kubelet_logs import ANYWHERE, LogAddress, LogPlaces, serve_container_logs
+from dray.processes.kubelet_plugins_view import PATH as PLUGINS_PAGE
+from dray.processes.kubelet_plugins_view import PluginsSeen
 from dray.processes.kubelet_views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory
@@ -69,7 +72,7 @@ RUNC, CRI, PROCESS = "runc", "cri", "process"
 
 @dataclass(frozen=True, slots=True)
 class KubeletOptions:
-    """What the command line says. `metrics` None: none are served; `kubeconfig` None: no API server."""
+    """What the command line says. `metrics` and `logs` None: none are served; `kubeconfig` None: no API server."""
 
     node_name: str = ""
     root_dir: Path = Path("/var/lib/kubelet")
@@ -89,12 +92,16 @@ class KubeletOptions:
     topology: TopologyConfig = field(default_factory=TopologyConfig)
     max_pods: int = MAX_PODS
     metrics: tuple[str, int] | None = None
+    logs: LogAddress | None = ANYWHERE
+    container_logs: LogLimits = field(default_factory=LogLimits)
     reached: Callable[[str], None] = lambda _: None
     """Called between any two steps of a pod's life; tests end the process there."""
 
 
-async def run_kubelet(options: KubeletOptions, clock: Clock | None = None) -> None:
-    """Until cancelled. Containers go on; the next one takes them over."""
+async def run_kubelet(
+    options: KubeletOptions, clock: Clock | None = None, *, ready: Callable[[], None] = lambda: None
+) -> None:
+    """Until cancelled. Containers go on; the next one takes them over. `ready`: plugins may register, pods are taken."""
     async with AsyncExitStack() as stack:
         kubelet = await _assemble(stack, options, clock or SystemClock())
         async with asyncio.TaskGroup() as group:
@@ -102,6 +109,7 @@ async def run_kubelet(options: KubeletOptions, clock: Clock | None = None) -> No
                 group.create_task(work(), name=name)
             settle()
             _log.info("ready", node=kubelet.node, runtime=options.runtime, sources=sorted(_sources(options)))
+            ready()
 
 
 @dataclass
@@ -204,14 +212,17 @@ class _Kubelet:
     async def serve(self, devices: DeviceManager, seen: DevicesSeen, claims: ClaimManager) -> None:
         """Plugins may register, and pod resources and metrics be asked for."""
         enter = self.stack.enter_async_context
-        connections = Connections(seen)
+        plugins = PluginsSeen(seen, self.clock, lambda: seen.capacity().capacity)
+        plugins.follow(claims.drivers)
+        connections = Connections(plugins)
         await enter(connections.running())
         registration = Registration(self.options.device_plugin_dir, connections, self.counts)
         await enter(registration.serving())
         await enter(running(claims.run(), name="claims"))
-        handlers: dict[str, PluginHandler] = {"DRAPlugin": claims.drivers}
+        handlers: dict[str, PluginHandler] = {"DRAPlugin": plugins.around("DRAPlugin", claims.drivers)}
         watcher = PluginWatcher(self.options.root_dir / REGISTRY, handlers, self.clock)
-        handlers["DevicePlugin"] = DevicePluginHandler(connections, watcher.lost)
+        of_plugins = DevicePluginHandler(connections, watcher.lost)
+        handlers["DevicePlugin"] = plugins.around("DevicePlugin", of_plugins)
         self.counts.follow_plugins(lambda: watcher.states)
         await enter(watcher.running())
         view = Sources(self.pods, devices, ClaimsSeen(claims))
@@ -219,18 +230,29 @@ class _Kubelet:
         await enter(serve_pod_resources(self.options.root_dir, view, clock=self.clock, metrics=asked))
         if self.options.metrics is not None:
             host, port = self.options.metrics
-            checks = {"/healthz": registration.check}
-            chosen = await enter(serve_metrics(self.metrics, host=host, port=port, checks=checks))
+            checks, pages = {"/healthz": registration.check}, {PLUGINS_PAGE: plugins.page}
+            served = serve_metrics(self.metrics, host=host, port=port, checks=checks, pages=pages)
+            chosen = await enter(served)
             _log.info("metrics", address=f"http://{host}:{chosen}/metrics")
 
-    def follow(self, devices: DeviceManager, seen: DevicesSeen) -> None:
+    async def serve_logs(self) -> NodeDoor:
+        """The containers' logs, to the API server; without one to nobody."""
+        if self.client is None:
+            return NodeDoor()
+        options = self.options
+        places = LogPlaces(self.node, self.machine.address, options.logs, options.state_dir, options.log_dir)
+        return await serve_container_logs(
+            self.stack, places, self.client, self.pods, self.runtime, self.clock
+        )
+
+    def follow(self, devices: DeviceManager, seen: DevicesSeen, door: NodeDoor) -> None:
         """The Node, and where pods come from."""
         options, take = self.options, self.pods.manager.take
         if (client := self.client) is not None:
             keeper = NodeKeeper(
                 client,
                 self.machine,
-                NodeOptions(self.node, options.labels, self.runtime.name),
+                NodeOptions(self.node, options.labels, self.runtime.name, door=door),
                 self.clock,
                 capacity=seen.capacity,
                 reset=devices.was_recreated,
@@ -252,7 +274,7 @@ async def _assemble(stack: AsyncExitStack, options: KubeletOptions, clock: Clock
         if options.kubeconfig
         else None
     )
-    runtime = await stack.enter_async_context(_runtime(options, clock))
+    runtime = await stack.enter_async_context(open_runtime(options, clock))
     await runtime.check_ready()
     metrics = Metrics()
     node = options.node_name or machine.hostname
@@ -263,7 +285,7 @@ async def _assemble(stack: AsyncExitStack, options: KubeletOptions, clock: Clock
     claims, seen = kubelet.claims(), DevicesSeen(devices)
     kubelet.make_pods(topology, devices, seen, claims)
     await kubelet.serve(devices, seen, claims)
-    kubelet.follow(devices, seen)
+    kubelet.follow(devices, seen, await kubelet.serve_logs())
     return kubelet
 
 
@@ -293,16 +315,22 @@ def _alone(state_dir: Path) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def _runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[Runtime]:
+async def open_runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[Runtime]:
+    """What runs the containers of this state directory. One at a time: whoever opens it alone holds the kubelet's lock."""
     place = options.state_dir / "containers"
     if options.runtime == PROCESS:
-        chosen: ProcessRuntime | RuncRuntime | CriRuntime = ProcessRuntime(place, clock)
+        chosen: ProcessRuntime | RuncRuntime | CriRuntime = ProcessRuntime(
+            place, clock, options.container_logs, options.cdi_dirs
+        )
     elif options.runtime == RUNC:
-        settings = RuncSettings(place, options.runc, options.allow_host_image, options.cdi_dirs)
+        settings = RuncSettings(
+            place, options.runc, options.allow_host_image, options.cdi_dirs, options.container_logs
+        )
         chosen = RuncRuntime(settings, clock)
     elif options.runtime == CRI:
         # The directory is what stays the same after a restart, and what two kubelets cannot share.
-        chosen = CriRuntime(CriSettings(make_id(place)[:12], options.cri_socket), clock)
+        owner = make_id(place)[:12]
+        chosen = CriRuntime(CriSettings(owner, options.cri_socket, logs=options.container_logs), clock)
     else:
         raise InvalidError(
             f"--runtime {options.runtime!r} must be {RUNC}, {CRI} or {PROCESS}", field="--runtime"

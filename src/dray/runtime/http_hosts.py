@@ -32,7 +32,7 @@ class Hosts:
     @staticmethod
     def at(host: str, port: int, more: Iterable[str] = ()) -> Hosts:
         """The address we listen on, the names of this machine to itself, and what an administrator allows."""
-        own = {in_url(host)} if not is_any(host) else set()
+        own = {in_url(host).lower()} if not is_any(host) else set()
         if is_any(host) or is_loopback(host):
             own |= {in_url(one) for one in LOOPBACK}
         with_port = {f"{name}:{port}" for name in own}

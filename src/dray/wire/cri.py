@@ -30,6 +30,8 @@ from dray.wire.gen.cri_v1_pb2 import (
     RemoveContainerResponse,
     RemovePodSandboxRequest,
     RemovePodSandboxResponse,
+    ReopenContainerLogRequest,
+    ReopenContainerLogResponse,
     RunPodSandboxRequest,
     RunPodSandboxResponse,
     RuntimeConfigRequest,
@@ -119,6 +121,10 @@ class Runtime(Protocol):
         """Change the limits of a running container."""
         ...
 
+    async def reopen_container_log(self, request: ReopenContainerLogRequest) -> ReopenContainerLogResponse:
+        """Go on in a new file: whoever calls has renamed the log of a running container."""
+        ...
+
     async def exec_sync(self, request: ExecSyncRequest) -> ExecSyncResponse:
         """Run a command in it and return its whole output."""
         ...
@@ -173,6 +179,9 @@ class RuntimeClient(Client):
         "/runtime.v1.RuntimeService/UpdateContainerResources",
         UpdateContainerResourcesRequest,
         UpdateContainerResourcesResponse,
+    )
+    reopen_container_log = Unary(
+        "/runtime.v1.RuntimeService/ReopenContainerLog", ReopenContainerLogRequest, ReopenContainerLogResponse
     )
     exec_sync = Unary("/runtime.v1.RuntimeService/ExecSync", ExecSyncRequest, ExecSyncResponse)
     get_container_events = Streaming(

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from dray.allocation.cluster.workloads import workloads_of
+from dray.allocation.explanation.explain import explain_workload
 from dray.api.codec import dump_yaml
-from dray.api.kinds import RESOURCE_CLAIMS
+from dray.api.core import ObjectReference
+from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.cli.main import main
+from dray.client.event_recorder import EventRecorder
 from dray.dashboard.fleet.fleet import Fleet
-from dray.dashboard.telling.explanations import BusyError, Questions
+from dray.dashboard.telling import explanations
+from dray.dashboard.telling.explanations import BusyError, Check, Questions
 from dray.errors import UnavailableError
+from dray.runtime.clock import SystemClock
+from tests.allocation.dumps import claims, situation, slices
+from tests.allocation.world import claim, device, piece, request
 from tests.dashboard import small_fleet as objects
 from tests.dashboard.fleet_script import fill, make
 from tests.dashboard.looking import until, with_cluster
@@ -50,35 +60,99 @@ async def test_the_answers_are_those_of_the_command_line(tmp_path: Path, capsys:
         assert said == await dray(*words)
 
 
+async def test_a_pod_that_has_its_devices_and_does_not_start(tmp_path: Path) -> None:
+    async with with_cluster(tmp_path) as (client, looker):
+        await fill(client)
+        document = objects.pod("late", fpga=1)
+        document["spec"]["nodeName"] = "gpu-a"
+        pod = await make(client, PODS, document)
+        about = ObjectReference(
+            api_version="v1", kind="Pod", namespace=objects.NS, name="late", uid=pod.metadata.uid
+        )
+        recorder = EventRecorder(client, "kubelet", SystemClock(), host="gpu-a")
+        recorder.tell(about, "Warning", "FailedPrepareDynamicResources", "the driver is not registered")
+        recorder.tell(about, "Normal", "Scheduled", "to gpu-a")
+        await recorder.flush(5.0)
+
+        async def said() -> object:
+            status, _, answer = await looker.ask("/api/explain?pod=team-a/late")
+            return answer["workloads"][0]["notStarted"] if status == 200 else None
+
+        assert await until(said) == "FailedPrepareDynamicResources: the driver is not registered"
+
+
 async def test_more_questions_than_at_once() -> None:
     usual = sys.getswitchinterval()
-    questions, go = Questions(Fleet("s", "l"), at_once=2), threading.Event()
+    questions, go = Questions(Fleet("s", "l"), at_once=2, most=1), threading.Event()
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(2):
-                group.create_task(questions._think(lambda: go.wait(10), "think"))
+            thinking = [
+                group.create_task(questions._think(lambda *_: go.wait(10), "think")) for _ in range(3)
+            ]
             await asyncio.sleep(0)
             with pytest.raises(BusyError, match="ask again"):
                 await questions.explain(claim="a/b")
             go.set()
     finally:
         go.set()
-    assert await questions._think(sys.getswitchinterval, "think") < usual
+    assert [one.result() for one in thinking] == [True] * 3  # the third had its turn after the others
+    assert await questions._think(lambda *_: sys.getswitchinterval(), "think") < usual
     assert sys.getswitchinterval() == usual
+
+
+async def test_the_work_for_somebody_who_left_ends() -> None:
+    questions, started, ended = Questions(Fleet("s", "l")), threading.Event(), threading.Event()
+    one = situation(slices(piece(device("d"))), claims(claim(request(2))))
+    workload = workloads_of(one.cluster)[0]
+
+    def work(known: object, check: Check) -> None:
+        started.set()
+        try:
+            for _ in range(100_000):
+                assert explain_workload(one.checked(check), workload, one.cluster.nodes).tried == 1
+        finally:
+            ended.set()
+
+    asking = asyncio.ensure_future(questions._think(work, "think"))
+    assert await asyncio.to_thread(started.wait, 10)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert await asyncio.to_thread(ended.wait, 10)
+
+
+async def test_garbage_is_not_looked_for_while_somebody_thinks_but_not_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    questions = Questions(Fleet("s", "l"))
+    assert gc.isenabled()
+    assert not await questions._think(lambda *_: gc.isenabled(), "think")
+    assert gc.isenabled()
+
+    def long(known: object, check: Check) -> bool:
+        deadline = time.monotonic() + 10
+        while not gc.isenabled() and time.monotonic() < deadline:
+            check()
+            time.sleep(0.001)
+        return gc.isenabled()
+
+    monkeypatch.setattr(explanations, "_WITHOUT_COLLECTION", 0.02)
+    assert await questions._think(long, "think")
+    assert gc.isenabled()
 
 
 async def test_a_question_that_takes_too_long_keeps_its_place_until_it_ends() -> None:
     questions, go = Questions(Fleet("s", "l"), at_once=1, seconds=0.05), threading.Event()
     with pytest.raises(UnavailableError, match=r"in 0\.05 s"):
-        await questions._think(lambda: go.wait(10), "think")
-    with pytest.raises(BusyError):
-        await questions._think(lambda: 7, "think")
+        await questions._think(lambda *_: go.wait(10), "think")
+    with pytest.raises(UnavailableError):
+        await questions._think(lambda *_: 7, "think")
     go.set()
 
     async def is_free() -> int | None:
         try:
-            return await questions._think(lambda: 7, "think")
-        except BusyError:
+            return await questions._think(lambda *_: 7, "think")
+        except UnavailableError:
             return None
 
     assert await until(is_free) == 7

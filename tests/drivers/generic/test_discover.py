@@ -7,6 +7,7 @@ import pytest
 from dray.drivers.contract import Device, Discovery, Health
 from dray.drivers.generic import GenericDriver
 from dray.drivers.generic.config import GenericConfig, GenericDevice
+from dray.drivers.generic.discover import not_opened
 from dray.hardware.host_root import HostRoot
 from dray.testing.host import Host
 
@@ -111,3 +112,12 @@ def test_a_link_cannot_lead_out_of_the_root(host: Host, tmp_path: Path) -> None:
         assert device.health is Health.UNHEALTHY
     finally:
         outside.unlink()
+
+
+def test_root_is_not_told_to_become_root() -> None:
+    assert "the agent needs root" in not_opened("/dev/kvm", is_root=False)
+    forbidden = not_opened("/dev/kvm", is_root=True)
+    assert forbidden.startswith(
+        "this user may not open /dev/kvm, though it is root: the container's device cgroup"
+    )
+    assert "needs root" not in forbidden

@@ -170,7 +170,8 @@ class _Only:
         async def refused(request: Any) -> Any:
             raise StatusError(Code.UNIMPLEMENTED, name)
 
-        is_played = hasattr(SmallCri, f"do_{name}") or hasattr(SmallCri, name)
+        kind = type(self.played)
+        is_played = hasattr(kind, f"do_{name}") or hasattr(kind, name)
         return getattr(self.played, name) if is_played else refused
 
 

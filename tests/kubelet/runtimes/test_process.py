@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import gc
+import json
 import logging
 import os
 import signal
@@ -98,10 +99,33 @@ def test_what_is_not_applied_is_named(world: World) -> None:
         "image img",
         "mounts (/data)",
         "devices (/dev/b)",
-        "CDI devices (v/c=d)",
+        "CDI devices but for their environment (v/c=d)",
         "securityContext",
         "resource limits",
     ]
+
+
+async def test_the_environment_of_cdi_devices_is_set(world: World) -> None:
+    cdi = world.directory / "cdi"
+    cdi.mkdir()
+    edits = {"env": ["CARD=3", "HOME=/cards"], "deviceNodes": [{"path": "/dev/null"}]}
+    device = {"name": "three", "containerEdits": edits}
+    (cdi / "cards.json").write_text(
+        json.dumps({"cdiVersion": "0.6.0", "kind": "example.com/card", "devices": [device]})
+    )
+    wanted = replace(
+        world.container('echo "$CARD $HOME $MINE"'),
+        cdi_devices=("example.com/card=three",),
+        env=(("MINE", "m"), ("HOME", "/mine")),
+    )
+    async with ProcessRuntime(world.directory / "state", cdi_directories=(cdi,)) as runtime:
+        await started(world, runtime, wanted)
+        await wait_log(world, wanted, "3 /cards m")
+        other = world.sandbox("u2")
+        unknown = replace(wanted, pod=other.pod, cdi_devices=("example.com/card=four",))
+        sandbox = await runtime.run_sandbox(other)
+        with pytest.raises(InvalidError, match="four"):
+            await runtime.create(sandbox, unknown)
 
 
 async def test_without_a_command_it_cannot_run(world: World) -> None:

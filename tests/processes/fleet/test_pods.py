@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from dray.api.core import Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim
 from dray.client.client import Client
+from dray.client.informer import Informer
+from dray.client.store import Change, Deleted
 from dray.errors import NotFoundError
 from dray.processes.fleet.pod_course import RUNS_FOR
 from dray.processes.fleet.pods import PATIENCE
@@ -69,6 +73,35 @@ async def test_a_pod_with_a_claim_runs_ends_and_gives_it_back(tmp_path: Path) ->
             return (await get_claim(client, "a")).status.allocation is None
 
         assert await until(is_free)
+
+
+class Hasty(SystemClock):
+    """A second later each time it is asked, so that what is worked out twice is not the same."""
+
+    asked = 0
+
+    def now(self) -> datetime:
+        self.asked += 1
+        return super().now() + timedelta(seconds=self.asked)
+
+
+async def test_that_a_pod_runs_is_written_once(tmp_path: Path) -> None:
+    """The news of its claim has it looked at again before what was written of it has come back."""
+    names = [f"p{number}" for number in range(12)]
+    written = Counter[str]()
+
+    def note(change: Change[Pod]) -> None:
+        if not isinstance(change, Deleted) and change.new.value.status.phase == "Running":
+            written[change.key[1]] += 1
+
+    async with sim_cluster(tmp_path, small(8), Hasty()) as client, Informer(client, PODS) as pods:
+        pods.on_change(note)
+        await asyncio.gather(*(client.create(PODS, pod(name, name)) for name in names))
+        await asyncio.gather(*(client.create(RESOURCE_CLAIMS, claim(name)) for name in names))
+        for name in names:
+            await in_phase(client, name, "Running")
+        await asyncio.sleep(0.3)
+    assert written == Counter(names)
 
 
 async def test_plugin_resources_of_hollow_nodes_run_out(tmp_path: Path) -> None:

@@ -10,10 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dray.api.kinds import PODS
+from dray.apiserver.http.server import Address
+from dray.client.client import Client
+from dray.client.kubeconfig import find_access
 from dray.errors import ConflictError
 from dray.kubelet.runtimes.shim import boot_id, start_time
+from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.processes.up.place import RunningUp, UpPlace
-from dray.processes.up.stopping import OURS, mounts_below, purge, stop
+from dray.processes.up.stopping import OURS, delete_pods, mounts_below, purge, stop
 from dray.runtime.clock import SystemClock
 
 
@@ -96,3 +101,25 @@ async def test_one_that_is_not_ready_yet_is_found_by_its_lock(short: Path) -> No
             assert child.wait(10) == -15
         finally:
             child.kill()
+
+
+async def test_pods_that_wait_are_deleted_too(tmp_path: Path) -> None:
+    """They would get what the others give back, and nobody would end them."""
+    place = UpPlace(tmp_path)
+    async with api_server(ApiServerOptions(place.apiserver, Address())) as server:
+        known = RunningUp(
+            pid=os.getpid(),
+            start_time=start_time(os.getpid()) or 0,
+            boot=boot_id(),
+            version="1",
+            server=server.url,
+            node="here",
+            kubeconfig=str(server.kubeconfig),
+            data_dir=str(tmp_path),
+        )
+        place.write(known)
+        async with Client(find_access(server.kubeconfig)) as client:
+            spec = {"containers": [{"name": "c", "image": "host"}]}
+            await client.create(PODS, {"metadata": {"name": "waits"}, "spec": spec}, namespace="default")
+            assert await delete_pods(place, SystemClock()) == 1
+            assert (await client.list(PODS)).items == ()

@@ -19,7 +19,11 @@ from dray.runtime.files.oserrors import from_os_error
 CASES: list[tuple[int, type[Error], str]] = [
     (errno.ENOENT, NotFoundError, "does not exist"),
     (errno.EACCES, DeniedError, "permission denied"),
-    (errno.EPERM, DeniedError, "root or a capability"),
+    (
+        errno.EPERM,
+        DeniedError,
+        "root or a capability" if os.geteuid() else "device cgroup or a security policy",
+    ),
     (errno.ELOOP, DeniedError, "symbolic link"),
     (errno.EEXIST, ConflictError, "exists already"),
     (errno.EBUSY, ConflictError, "in use"),

@@ -49,9 +49,14 @@ class Cluster(Protocol):
         ...
 
 
+def is_open(path: str) -> bool:
+    """Whether it is answered without a token: whether the server lives, and which version it is."""
+    return path in _OPEN_PATHS or path.startswith(tuple(f"{one}/" for one in _OPEN_PATHS))
+
+
 def check_path(identity: Identity, path: str) -> None:
     """For what is no resource. Whether the server lives is for everybody, what it serves for all it knows."""
-    if path in _OPEN_PATHS or path.startswith(tuple(f"{one}/" for one in _OPEN_PATHS)):
+    if is_open(path):
         return
     known = identity != ANONYMOUS
     if identity.is_admin or identity.is_reader:

@@ -13,7 +13,7 @@ from dray import __version__
 from dray.apiserver.access.authorize import check_request
 from dray.apiserver.access.identity import ANONYMOUS, Identity
 from dray.apiserver.access.impersonation import GROUP, USER, acting
-from dray.apiserver.access.roles import Asked, check_path
+from dray.apiserver.access.roles import Asked, check_path, is_open
 from dray.apiserver.access.tokens import Tokens
 from dray.apiserver.custom.definition import DEFINITIONS
 from dray.apiserver.custom.live import Live
@@ -22,6 +22,7 @@ from dray.apiserver.http.answers import json_answer, refused, success
 from dray.apiserver.http.bodies import LIMIT, delete_options, document_of, write_options
 from dray.apiserver.http.container_logs import KubeletLogs, log_request
 from dray.apiserver.http.discovery import AGGREGATED, JSON, discover, discover_all
+from dray.apiserver.http.doorkeeper import Doorkeeper, server_hosts
 from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.measures import Measures, Seen
 from dray.apiserver.http.openapi import ROOT, ROOT_V2, openapi_document, openapi_index, openapi_v2
@@ -40,8 +41,9 @@ from dray.apiserver.store.contract import LiveStore
 from dray.apiserver.writing.faults import not_found
 from dray.apiserver.writing.kinds.scale import scale_of
 from dray.apiserver.writing.request import Outcome, Rules, Write
-from dray.errors import Error, InvariantError, NotFoundError
+from dray.errors import DeniedError, Error, InvariantError, NotFoundError
 from dray.runtime.clock import Clock
+from dray.runtime.http_hosts import Hosts
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import CONTENT_TYPE, Metrics
 
@@ -78,6 +80,7 @@ class Handler:
         live: Live | None = None,
         measures: Measures | None = None,
         logs: KubeletLogs | None = None,
+        hosts: Hosts | None = None,
     ) -> None:
         """`live` is shared with the upkeep, which sees definitions go. Without `logs` no kubelet is asked for any."""
         self._store = store
@@ -87,6 +90,7 @@ class Handler:
         self._clock = clock
         self._measures = measures or Measures(Metrics(), clock)
         self._logs = logs
+        self._doorkeeper = Doorkeeper(hosts or server_hosts())
 
     @property
     def _rules(self) -> Rules:
@@ -102,9 +106,9 @@ class Handler:
     async def _answer(self, request: web.Request, seen: Seen) -> web.StreamResponse:
         place: Place | None = None
         try:
-            identity = self._tokens.identity(request.headers.get("Authorization", "")) or ANONYMOUS
-            identity = acting(identity, request.headers.getall(USER, ()), request.headers.getall(GROUP, ()))
+            self._doorkeeper.check(request.headers)
             path = request.rel_url.raw_path
+            identity = self._identity(request, path)
             if request.method == "POST" and (kind := review_kind(path)):
                 asked = document_of(await _body(request), request.headers.get("Content-Type", JSON))
                 return json_answer(await reviewed(kind, asked, identity, self._store, self._tokens), 201)
@@ -128,6 +132,14 @@ class Handler:
         except Error as refusal:
             error = refusal
         return refused(error, place)
+
+    def _identity(self, request: web.Request, path: str) -> Identity:
+        """Who asks, or for whom. DeniedError (401) without a token, but for the little that is for everybody."""
+        headers = request.headers
+        known = self._tokens.identity(headers.get("Authorization", ""))
+        if known is None and not is_open(path):
+            raise DeniedError("a bearer token is needed", authenticated=False)
+        return acting(known or ANONYMOUS, headers.getall(USER, ()), headers.getall(GROUP, ()))
 
     async def _account_token(self, request: web.Request, identity: Identity, asked: Asked) -> web.Response:
         check_request(identity, asked, ClusterView(self._store))

@@ -26,6 +26,7 @@ from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.drivers.contract import Asked, Device, Prepared
 from dray.errors import Error, InvariantError, UnavailableError
 from dray.runtime.logs import get_log
+from dray.runtime.traces import span
 
 _log = get_log("dra")
 
@@ -84,7 +85,8 @@ class Preparer:
                 if isinstance(step, Done):
                     return await self._again(step.entry)
                 if isinstance(step, Begun) and isinstance(planned, Plan):
-                    return await self._go_through(planned)
+                    with span("agent", "prepare", wanted.ref.uid, driver=self._books.options.driver):
+                        return await self._go_through(planned)
             if isinstance(step, Relock):
                 parts |= step.parts
         raise UnavailableError(f"the devices of claim {wanted.ref} change hands all the time: try again")

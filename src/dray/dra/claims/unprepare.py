@@ -14,6 +14,7 @@ from dray.dra.parcels import ClaimRef
 from dray.drivers.contract import Asked, Releases, TakesClaims
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.logs import get_log
+from dray.runtime.traces import span
 
 _log = get_log("dra")
 
@@ -45,7 +46,8 @@ class Unpreparer:
                     await self.clear(ref)
                     return
                 if entry.parts <= parts:
-                    await self.release(entry)
+                    with span("agent", "release", ref.uid, driver=self._books.options.driver):
+                        await self.release(entry)
                     return
         raise UnavailableError(f"claim {ref} is prepared and given back by somebody else all the time")
 

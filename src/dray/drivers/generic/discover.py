@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from fnmatch import fnmatchcase
 
@@ -17,6 +18,10 @@ from dray.hardware.sweep import Sweep
 
 KIND = "generic"
 _NOT_OPENED = "this user may not open {}; the agent needs root to hand it out"
+_FORBIDDEN = (
+    "this user may not open {}, though it is root: the container's device cgroup or a security policy forbids it "
+    "(a privileged pod may); containers get it all the same"
+)
 
 
 def discover(config: GenericConfig, root: Place) -> Discovery:
@@ -47,8 +52,13 @@ def _look(sweep: Sweep, entry: GenericDevice, path: str, permissions: str, probl
         problem = problem_of(error, path)
         problems.append(problem)
         return _device(entry, path, permissions, problem.message)
-    problems += [] if node.may_open else [Problem(path, _NOT_OPENED.format(path))]
+    problems += [] if node.may_open else [Problem(path, not_opened(path, is_root=os.geteuid() == 0))]
     return _device(entry, path, permissions, "", _attributes(node))
+
+
+def not_opened(path: str, *, is_root: bool) -> str:
+    """Why, as far as it can be known without opening the node, and what it means."""
+    return (_FORBIDDEN if is_root else _NOT_OPENED).format(path)
 
 
 def _device(

@@ -1,15 +1,17 @@
 """Containers as plain child processes, for a machine without runc or without root. NO ISOLATION of any kind.
 
-The command runs as the kubelet's own user, in the host's file system and network. Environment and command are applied;
-what is not is named in a warning for every container.
+The command runs as the kubelet's own user, in the host's file system and network. Environment (that of CDI devices too) and
+command are applied; what is not is named in a warning for every container.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from pathlib import Path
 
+from dray.cdi.inject import combine
+from dray.cdi.registry import DIRECTORIES, read_registry
 from dray.errors import InvalidError
 from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits, Security
 from dray.kubelet.runtimes.kept import KeptRuntime
@@ -29,15 +31,23 @@ _KILL_SECONDS = 10.0
 class ProcessRuntime(KeptRuntime):
     """The runtime. `root` holds its state; a child's working directory is below it, unless the pod names one."""
 
-    def __init__(self, root: Path, clock: Clock | None = None, logs: LogLimits | None = None) -> None:
-        super().__init__(root, ProcessEngine(root), clock or SystemClock(), logs or LogLimits())
+    def __init__(
+        self,
+        root: Path,
+        clock: Clock | None = None,
+        logs: LogLimits | None = None,
+        cdi_directories: Sequence[Path] = DIRECTORIES,
+    ) -> None:
+        engine = ProcessEngine(root, cdi_directories)
+        super().__init__(root, engine, clock or SystemClock(), logs or LogLimits())
 
 
 class ProcessEngine:
     """Implements `engine.Engine`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, cdi_directories: Sequence[Path] = DIRECTORIES) -> None:
         self._root = root
+        self._cdi_directories = cdi_directories
 
     @property
     def name(self) -> str:
@@ -82,9 +92,17 @@ class ProcessEngine:
             "PATH": DEFAULT_PATH,
             "HOSTNAME": sandbox.hostname,
             **dict(config.env),
+            **self._cdi_env(config.cdi_devices),
             _MARK: self._mark(item),
         }
         return {"kind": "process", "argv": argv, "env": env, "cwd": config.working_dir or str(final / "work")}
+
+    def _cdi_env(self, names: Sequence[str]) -> dict[str, str]:
+        """What CDI devices add to the environment; it wins over the pod's, as in an OCI spec."""
+        if not names:
+            return {}
+        edits = combine(read_registry(self._cdi_directories).resolve(names))
+        return dict(one.partition("=")[::2] for one in edits.env)
 
     async def make_ready(self, item: str, directory: Path) -> None:
         """Nothing is mounted."""
@@ -124,7 +142,7 @@ def not_applied(config: ContainerConfig) -> list[str]:
         f"devices ({', '.join(node.container_path for node in config.device_nodes)})": bool(
             config.device_nodes
         ),
-        f"CDI devices ({', '.join(config.cdi_devices)})": bool(config.cdi_devices),
+        f"CDI devices but for their environment ({', '.join(config.cdi_devices)})": bool(config.cdi_devices),
         "securityContext": config.security != Security(),
         "resource limits": bool(config.cpu_shares or config.cpu_quota or config.memory_limit),
     }

@@ -61,7 +61,7 @@ class Log:
 
     def write(self, data: bytes) -> None:
         """Whole lines, or pieces of long ones."""
-        if self._size and 0 < self._limit < self._size + len(data):
+        if data and self._size and 0 < self._limit < self._size + len(data):
             self._begin_new()
         with contextlib.suppress(OSError):
             while data:

@@ -29,6 +29,7 @@ from dray.inventory.ledger import ClaimDevices, KubeletLook
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import wait_first
 from dray.runtime.threads import Threads
+from dray.wire.podresources import SOCKET
 
 _NOTES_SECONDS: Final = 5.0
 Pods = tuple[tuple[str, str], ...]
@@ -81,9 +82,11 @@ class KubeletLooks:
         self._woken.set()
 
     async def look(self) -> bool:
-        """Ask once; whether the kubelet answered. Where it did not, nothing is dropped."""
+        """Ask once; whether the kubelet answered. Where it did not, nothing is dropped; without a socket it is not asked."""
         at, noted = self._clock.monotonic(), await self._noted()
-        listed = await holders(self._kubelet_dir)
+        missing = _missing(self._kubelet_dir / SOCKET)
+        self._holds.lacks_socket(missing)
+        listed = None if missing else await holders(self._kubelet_dir)
         if listed is None:
             return False
         self._holds.looked(KubeletLook(at, listed, noted), self._devices())
@@ -121,6 +124,10 @@ class KubeletLooks:
         held = self._holds.current
         while not self._holds.is_waiting:
             held = await self._holds.wait_newer(held.generation)
+
+
+def _missing(socket: Path) -> Path | None:
+    return None if socket.exists() else socket
 
 
 class _Results(Model, frozen=True, kw_only=True):

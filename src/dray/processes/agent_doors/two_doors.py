@@ -118,6 +118,7 @@ class TwoDoors:
 
     async def begin(self) -> None:
         """Call once when the machine was looked at, before anybody is served. A kubelet that is away is asked again later."""
+        self.feeds.refresh()  # what is offered where decides whether the kubelet must be asked
         await self.looks.look()
         self.feeds.refresh()
 

@@ -169,7 +169,8 @@ def _check_kvm(facts: Passthrough) -> Finding:
         module = {"GenuineIntel": "kvm_intel", "AuthenticAMD": "kvm_amd"}.get(facts.vendor, "kvm")
         return note("kvm", f"there is no {KVM}", why, f"{more}modprobe {module}")
     if not facts.kvm.may_open:
-        return warning("kvm", f"{KVM} may not be opened by this user", why, "add the user to the group kvm")
+        fix = "add the user to the group kvm (root in a container: its device cgroup forbids it)"
+        return warning("kvm", f"{KVM} may not be opened by this user", why, fix)
     return ok("kvm", f"{KVM} is there and may be opened")
 
 

@@ -10,18 +10,22 @@ from dray.api.core import Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.meta import format_time
 from dray.api.resource import ResourceClaim
+from dray.client.assume import AssumeCache
 from dray.client.client import Client
 from dray.client.informer import Informer
 from dray.client.informers import Informers
 from dray.client.requests import DeleteOptions, PatchType, Preconditions
 from dray.client.store import Change, Deleted, Key
 from dray.controllers.pod_claims import claim_names
-from dray.errors import DeniedError, InvalidError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.claims.resolve import check_may_use, claims_of, resolve
 from dray.processes.fleet.pod_course import course
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
+from dray.runtime.logs import get_log
 from dray.runtime.workqueue import WorkQueue
+
+_log = get_log("fleet")
 
 WORKERS: Final = 16
 PATIENCE: Final = 2.0
@@ -44,13 +48,15 @@ class HollowPods:
         self._client = client
         self._clock = clock
         self._is_hollow = is_hollow
-        self._pods: Informer[Pod] = informers.of(PODS, indexers={_BY_CLAIM: _by_claim})
+        self._told: Informer[Pod] = informers.of(PODS)
+        self._pods = AssumeCache(self._told, indexers={_BY_CLAIM: _by_claim})
+        """A pod's claims change while it starts: what was written of it must not be worked out again from the pod before."""
         self._claims: Informer[ResourceClaim] = informers.of(RESOURCE_CLAIMS)
         self._queue = WorkQueue[Key]("hollow pods", clock, _RETRY)
 
     async def run(self) -> None:
         """Every pod of the fleet is looked at once, and again whenever it or a claim of it changes."""
-        stops = (self._pods.on_change(self._note), self._claims.on_change(self._note_claim))
+        stops = (self._told.on_change(self._note), self._claims.on_change(self._note_claim))
         try:
             await self._queue.run(self._work, workers=WORKERS)
         finally:
@@ -85,13 +91,20 @@ class HollowPods:
                 if not waits_for:
                     await self._tell_prepared(pod)
                 change = {"metadata": {"uid": pod.metadata.uid}, "status": to_raw(found.status)}
-                await self._client.patch(
+                written = await self._client.patch(
                     PODS, key[1], change, PatchType.STRATEGIC, namespace=key[0], subresource="status"
                 )
+                self._assume(written)
         except NotFoundError:
             return
         if found.again_in is not None:
             self._queue.add_after(key, found.again_in)
+
+    def _assume(self, pod: Pod) -> None:
+        try:
+            self._pods.assume(pod)
+        except (NotFoundError, ConflictError) as error:  # the informer was faster than the answer
+            _log.debug("newer than the answer", pod=pod.metadata.name, why=str(error))
 
     def _patience(self, pod: Pod) -> float:
         """Seconds until it is worth telling: that a pod is bound is often heard before what its claims were given."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -32,15 +32,15 @@ class MachineConfig:
     place: UpPlace
     host_root: str
     profile: SimProfile
-    _found: dict[str, Device] = field(default_factory=dict)
+    _found: dict[str, Device] | None = None
 
     def write(self) -> Path:
         """Blocking. The file is replaced where something is new, or at the first call."""
         path = self.place.agent_config
         fresh = {one.id: one for one in discover(self.host_root).devices}
-        if self._found and fresh.keys() <= self._found.keys():
+        if self._found is not None and fresh.keys() <= self._found.keys():
             return path
-        self._found = fresh | self._found
+        self._found = fresh | (self._found or {})
         sim = to_raw(self.profile.local) if self.profile.local.devices else None
         text = usable_config(tuple(self._found.values()), sim)
         try:

@@ -91,14 +91,20 @@ async def delete_pods(place: UpPlace, clock: Clock) -> int:
 
 async def _delete_all(running: RunningUp, clock: Clock) -> int:
     async with Client(find_access(Path(running.kubeconfig)), clock=clock) as client:
-        here = Selection(fields=f"spec.nodeName={running.node}")
-        pods = (await client.list(PODS, here)).items
-        for pod in pods:
-            await _delete(client, pod)
+        # Those that wait go first: they would get what the others give back. Some may be bound meanwhile, so it looks again.
+        waiting, here = Selection(fields="spec.nodeName="), Selection(fields=f"spec.nodeName={running.node}")
+        seen: set[str] = set()
         end = clock.monotonic() + _POD_SECONDS
-        while (await client.list(PODS, here)).items and clock.monotonic() < end:
+        while clock.monotonic() < end:
+            pods = [*(await client.list(PODS, waiting)).items, *(await client.list(PODS, here)).items]
+            if not pods:
+                break
+            for pod in pods:
+                if pod.metadata.deletion_timestamp is None:
+                    await _delete(client, pod)
+                seen.add(pod.metadata.uid)
             await clock.sleep(_LOOK * 4)
-    return len(pods)
+    return len(seen)
 
 
 async def _delete(client: Client, pod: Pod) -> None:

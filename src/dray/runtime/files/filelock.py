@@ -11,6 +11,8 @@ from dray.errors import ConflictError
 from dray.runtime.files.oserrors import from_os_error
 
 _OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_taken: dict[int, tuple[int, int]] = {}
+"""The files that this process holds, by descriptor: two in different containers may have the same process id."""
 
 
 class FileLock:
@@ -35,6 +37,7 @@ class FileLock:
         for _ in range(10):
             self._descriptor = self._take()
             if self._is_held():
+                self._note_taken()
                 self._sign()
                 return
             self.release()
@@ -46,6 +49,7 @@ class FileLock:
         """Give the lock back; safe to call twice."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            _taken.pop(descriptor, None)
             os.close(descriptor)
 
     def _take(self) -> int:
@@ -74,8 +78,13 @@ class FileLock:
             there = self._path.stat(follow_symlinks=False)
         except OSError:
             return False
-        ours = os.fstat(self._descriptor)
-        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
+        return (there.st_dev, there.st_ino) == _file(self._descriptor)
+
+    def _note_taken(self, *, is_taken: bool = True) -> None:
+        if is_taken:
+            _taken[self._descriptor] = _file(self._descriptor)
+        else:
+            _taken.pop(self._descriptor, None)
 
     def _sign(self) -> None:
         # Only told to people; a full disk must not keep us from working.
@@ -85,10 +94,28 @@ class FileLock:
 
     @staticmethod
     def _holder(descriptor: int) -> str:
+        if _file(descriptor) in list(_taken.values()):
+            return "this process itself"
         try:
             text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         except OSError:
             text = ""
-        if text == str(os.getpid()):
-            return "this process itself"
-        return f"process {text}" if text.isdigit() else "another process"
+        if not text.isdigit():
+            return "another process"
+        return f"process {text}" if _is_seen(int(text)) else f"process {text} of another container"
+
+
+def _file(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+def _is_seen(pid: int) -> bool:
+    """Whether another process has this number where we are."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return pid != os.getpid()

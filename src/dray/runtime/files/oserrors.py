@@ -32,6 +32,10 @@ _ADVICE = {
     errno.ENOTEMPTY: "the directory is not empty",
     errno.EBUSY: "it is in use",
 }
+_FORBIDDEN = (
+    "not permitted, though this is root: a capability is missing, or the container's device cgroup or a security "
+    "policy forbids it"
+)
 _INVALID = {errno.EINVAL, errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EFBIG, errno.ERANGE}
 _CONFLICT = {errno.EEXIST, errno.ENOTEMPTY, errno.EBUSY, errno.ETXTBSY}
 _DENIED = {errno.EACCES, errno.EPERM, errno.ELOOP}
@@ -55,6 +59,8 @@ def from_os_error(error: OSError, doing: str, path: str, *, after: str = "") -> 
     """The error to raise (`from error`) when `doing` ("save", "chown") failed on `path`; `after` is one more hint."""
     code = error.errno or 0
     reason = _ADVICE.get(code) or (os.strerror(code) if code else str(error))
+    if code == errno.EPERM and os.geteuid() == 0:
+        reason = _FORBIDDEN
     message = f"cannot {doing} {path!r}: {reason}" + (f"; {after}" if after else "")
     if code == errno.ENOENT:
         return NotFoundError(message, kind="file", name=path)

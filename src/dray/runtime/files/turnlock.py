@@ -28,6 +28,7 @@ class TurnLock(FileLock):
             return
         if self._take_again():
             self._is_taken = True
+            self._note_taken()
             return
         self.close()
         for _ in range(_TRIES):
@@ -35,6 +36,7 @@ class TurnLock(FileLock):
             if self._is_held():
                 self._sign()
                 self._is_taken = True
+                self._note_taken()
                 return
             self.close()
         raise ConflictError(
@@ -45,6 +47,7 @@ class TurnLock(FileLock):
         """Give the lock back; safe to call twice."""
         if self._is_taken:
             self._is_taken = False
+            self._note_taken(is_taken=False)
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:

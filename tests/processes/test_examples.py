@@ -16,7 +16,7 @@ from dray.drivers.sim.profile import HOLLOW_LABEL
 from dray.processes.fleet.profile_file import load_profile
 from tests.processes.fleet_cluster import NS, apply, in_phase, sim_cluster, until
 
-EXAMPLES = sorted(Path("examples").glob("*-seed-*"))
+EXAMPLES = [one for one in sorted(Path("examples").iterdir()) if list(one.glob("*.yaml"))]
 
 
 async def given(client: Client, pod: Pod) -> tuple[str, Device]:
@@ -41,7 +41,7 @@ async def given(client: Client, pod: Pod) -> tuple[str, Device]:
 
 
 async def a_gpu_through_dra(cluster: Client) -> None:
-    await apply(cluster, *sorted(Path("examples/03-seed-dra").glob("*.yaml")))
+    await apply(cluster, *sorted(Path("examples/03-dra").glob("*.yaml")))
     pod = await in_phase(cluster, "gpu-test-pod", "Running")
     node, device = await given(cluster, pod)
     assert node == pod.spec.node_name
@@ -50,7 +50,7 @@ async def a_gpu_through_dra(cluster: Client) -> None:
 
 
 async def a_class_for_a100_alone(cluster: Client) -> None:
-    await apply(cluster, *sorted(Path("examples/04-seed-a100").glob("*.yaml")))
+    await apply(cluster, *sorted(Path("examples/04-a100-selector").glob("*.yaml")))
     pod = await in_phase(cluster, "a100-test-pod", "Running")
     node, device = await given(cluster, pod)
     assert device.attributes["productName"].string_value == "NVIDIA A100"
@@ -59,7 +59,7 @@ async def a_class_for_a100_alone(cluster: Client) -> None:
 
 
 async def a_gpu_through_a_device_plugin(cluster: Client) -> None:
-    await apply(cluster, Path("examples/05-seed-device-plugin/pod.yaml"))
+    await apply(cluster, Path("examples/05-device-plugin/pod.yaml"))
     pod = await in_phase(cluster, "gpu-plugin-pod", "Running")
     node = await cluster.get(NODES, pod.spec.node_name)
     assert str(node.status.allocatable["nvidia.com/gpu"]) == "8"
