@@ -16,7 +16,7 @@ from dray.drivers.sim.profile import HOLLOW_LABEL
 from dray.processes.fleet.profile_file import load_profile
 from tests.processes.fleet_cluster import NS, apply, in_phase, sim_cluster, until
 
-EXAMPLES = [one for one in sorted(Path("examples").iterdir()) if list(one.glob("*.yaml"))]
+EXAMPLES = sorted(Path("examples").glob("0[345]-*"))
 
 
 async def given(client: Client, pod: Pod) -> tuple[str, Device]:
