@@ -1,22 +1,17 @@
-"""Who may look: a token, our own Host and Origin, a cookie that only this page sends, and headers that forbid the rest. Pure.
-
-A page of another site can make a browser send requests here, and a name that its owner points at 127.0.0.1 makes it send
-them as if they were ours. So a request must name a host of ours, and come from nowhere or from our own page.
-"""
+"""Who may look: a token, our own Host and Origin, a cookie that only this page sends, and headers that forbid the rest. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
-import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from dray.errors import DeniedError, InvalidError, UnavailableError
 from dray.runtime.clock import Clock
+from dray.runtime.http_hosts import Hosts, is_own_origin
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -30,9 +25,6 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 MIN_TOKEN: Final = 16
-HTTP_PORT: Final = 80
-"""Browsers do not name this one."""
-_HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 _TRIES: Final = 10
 _SECONDS: Final = 10.0
 
@@ -52,51 +44,6 @@ def check_token_text(text: str, source: str) -> str:
             field=source,
         )
     return token
-
-
-@dataclass(frozen=True, slots=True)
-class Hosts:
-    """The names under which browsers may call us. A name without a port stands for any port."""
-
-    names: frozenset[str]
-
-    @staticmethod
-    def of(host: str, port: int, more: Iterable[str] = ()) -> Hosts:
-        """The address we listen on, the names of this machine to itself, and what an administrator allows."""
-        shown = f"[{host}]" if ":" in host else host
-        own = {shown} if not is_any(host) else set()
-        if is_any(host) or is_loopback(host):
-            own |= {"127.0.0.1", "localhost", "[::1]"}
-        allowed = {_checked(one) for one in more}
-        with_port = {f"{name}:{port}" for name in own}
-        return Hosts(frozenset(with_port | allowed | (own if port == HTTP_PORT else set())))
-
-    def has(self, host: str) -> bool:
-        """Whether a Host header names us."""
-        found = _HOST.fullmatch(host)
-        return found is not None and not self.names.isdisjoint({host.lower(), found[1].lower()})
-
-
-def _checked(name: str) -> str:
-    if _HOST.fullmatch(name) is None:
-        raise InvalidError(f"--allow-host {name!r} must be HOST or HOST:PORT", field="--allow-host")
-    return name.lower()
-
-
-def is_any(host: str) -> bool:
-    """Whether it is the address that stands for all of this machine's."""
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return not host
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 @dataclass(slots=True)
@@ -122,7 +69,7 @@ class Doorkeeper:
                 "this name is not the dashboard's: open the address it printed, or start it with --allow-host",
                 what="Host",
             )
-        if origin is not None and origin.lower() not in (f"http://{host}".lower(), f"https://{host}".lower()):
+        if origin is not None and not is_own_origin(origin, host):
             raise DeniedError("a page of another origin may not ask the dashboard", what="Origin")
         if is_api and headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
             raise DeniedError("a page of another site may not ask the dashboard", what="Sec-Fetch-Site")
