@@ -160,9 +160,9 @@ async def test_logs_go_with_their_pod(short: Path) -> None:
 
 
 async def test_a_log_without_end_fills_no_disk_and_is_followed_all_the_same(short: Path) -> None:
-    async with place(short, LogLimits(20_000, 3)) as there:
+    async with place(short, LogLimits(200_000, 3)) as there:
         gate = short / "gate"
-        count = 3000
+        count = 20_000  # about 900 kB
         script = f"echo first; until [ -e {gate} ]; do sleep 0.05; done; seq 2 {count}"
         await there.run("long", script)
         await there.wait("long", "Running")

@@ -12,7 +12,7 @@ from dray.deviceplugin.lifetime import PluginLifetime, Timing
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import CarryOut, Giving, Offer, ResourcePlugin
 from dray.deviceplugin.rivals import KubeletView, Rivals
-from dray.deviceplugin.state import STARTING, PluginState
+from dray.deviceplugin.state import STARTING, Phase, PluginState
 from dray.errors import InvariantError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import Clock
@@ -69,6 +69,11 @@ class PluginController:
             and plugin.lifetime.is_registered
             for resource, offer in self._wanted.items()
         )
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether each wanted resource that the kubelet has not from us is served by somebody else, whose end we wait for."""
+        return all(state.phase in (Phase.REGISTERED, Phase.REFUSED) for state in self.states().values())
 
     def states(self) -> Mapping[str, PluginState]:
         """How each wanted resource stands with the kubelet, by name."""

@@ -112,7 +112,7 @@ class PluginLifetime:
                 delay = self._timing.after(failures)
                 failures += 1
                 self._tell_failed(plugin, error, delay)
-            await self._pause(delay, self._last_kubelet(seen))
+            await self._pause(delay, self._last_kubelet(seen), plugin.offer.socket)
 
     async def _run_once(self, plugin: ResourcePlugin) -> None:
         """Serve until our socket is gone or the kubelet drops us, registered with every kubelet that appears meanwhile."""
@@ -246,14 +246,19 @@ class PluginLifetime:
         except TimeoutError as error:
             raise UnavailableError(f"the watch of {path.parent} does not show {path.name}") from error
 
-    async def _pause(self, delay: float, seen: int | None) -> None:
-        """Wait, but not once there is another kubelet than the one seen last, so each shortens one pause at most."""
-        appeared = self._directory.wait_until(
+    async def _pause(self, delay: float, seen: int | None, socket: str) -> None:
+        """Wait, but not once there is another kubelet than the one seen last, so each shortens one pause at most; nor once
+        the socket is gone that another plugin had, so that the resource is not missed for long.
+        """
+        had = self._directory.get(socket)
+        is_rivals = self.state.phase is Phase.REFUSED and had is not None
+        news = self._directory.wait_until(
             lambda: (
-                self._directory.get(KUBELET_SOCKET) is not None and self._generation(KUBELET_SOCKET) != seen
+                (self._directory.get(KUBELET_SOCKET) is not None and self._generation(KUBELET_SOCKET) != seen)
+                or (is_rivals and self._directory.get(socket) is None)
             )
         )
-        await wait_first(self._clock.sleep(delay), appeared)
+        await wait_first(self._clock.sleep(delay), news)
 
     def _last_kubelet(self, seen: int | None) -> int | None:
         return seen if self._tried is None else self._tried
