@@ -34,6 +34,7 @@ from dray.client.event_recorder import EventRecorder
 from dray.client.kubeconfig import find_access
 from dray.controllers import choice
 from dray.controllers.pictures import Surroundings
+from dray.errors import NotFoundError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.processes.controllers import ControllersOptions, controllers
 from dray.processes.dashboard import DashboardAt, DashboardOptions, dashboard
@@ -113,7 +114,7 @@ async def start_pods(client: Client) -> None:
 
 
 class Play:
-    """Plays the kubelets and the drivers: prepares what is reserved, and lets pods run."""
+    """Plays the kubelets and the drivers: prepares what is reserved, and lets pods run, but for those labelled `starts: never`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -130,12 +131,14 @@ class Play:
                 self._prepared.add(claim.metadata.uid)
                 await self._prepare(claim)
         for pod in (await self._client.list(PODS)).items:
-            if pod.spec.node_name and pod.status.phase != "Running":
+            is_to_run = pod.spec.node_name and pod.metadata.labels.get("starts") != "never"
+            if is_to_run and pod.status.phase != "Running":
                 status = {"status": {"phase": "Running"}}
                 meta = pod.metadata
-                await self._client.patch(
-                    PODS, meta.name, status, namespace=meta.namespace, subresource="status"
-                )
+                with suppress(NotFoundError):  # deleted meanwhile
+                    await self._client.patch(
+                        PODS, meta.name, status, namespace=meta.namespace, subresource="status"
+                    )
 
     async def _prepare(self, claim: Any) -> None:
         meta = claim.metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 from collections.abc import Callable, Iterator
@@ -66,7 +67,8 @@ def test_a_large_fleet_stays_smooth(
         drawn = page.evaluate("() => document.querySelectorAll('*').length")
         figures = _figures(one, page)
     with capsys.disabled():
-        print(f"\ndashboard, {NODES} nodes x 8: live after {loaded:.0f} ms, {drawn} elements")
+        load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+        print(f"\ndashboard, {NODES} nodes x 8: live after {loaded:.0f} ms, {drawn} elements; load {load}")
         for name, (median, p95) in figures.items():
             print(f"  {name}: median {median:.0f} ms, p95 {p95:.0f} ms")
     assert drawn < 3000  # only what is in view is in the document
@@ -84,6 +86,13 @@ def _figures(one: Person, page: Page) -> dict[str, tuple[float, float]]:
         one.open("#/fleet")
         return float(page.evaluate(_OPEN, [f"#/nodes/hollow-{number:04d}", ".topology svg"]))
 
+    def open_refusal(sign: str) -> Callable[[int], float]:
+        def measure(number: int) -> float:
+            one.open("#/claims")
+            return float(page.evaluate(_OPEN, ["#/claims/team-a/dream", sign]))
+
+        return measure
+
     def open_fleet(number: int) -> float:
         one.open("#/claims")
         return float(page.evaluate(_OPEN, ["#/fleet", ".row"]))
@@ -96,4 +105,6 @@ def _figures(one: Person, page: Page) -> dict[str, tuple[float, float]]:
         "opening a device": _p95(open_device),
         "opening a node": _p95(open_node),
         "opening the fleet": _p95(open_fleet),
+        "opening a refusal, until it says so": _p95(open_refusal(".explanation .working")),
+        "opening a refusal, until the funnel": _p95(open_refusal(".explanation .funnel")),
     }

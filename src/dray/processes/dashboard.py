@@ -78,7 +78,7 @@ async def dashboard(options: DashboardOptions, clock: Clock | None = None) -> As
     token = _token(options.token_file)
     fleet = Fleet(options.access.server, secrets.token_hex(4))
     stream = Stream(fleet, clock, options.stream)
-    server = Server(Pages(fleet, Questions(fleet), clock), stream, read_files())
+    server = Server(Pages(fleet, Questions(fleet, clock=clock), clock), stream, read_files())
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(options.access, clock=clock))
         host, _ = options.address

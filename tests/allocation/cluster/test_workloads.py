@@ -73,6 +73,26 @@ def test_a_pod_that_has_its_devices_and_does_not_start() -> None:
     assert one.not_started == ""
 
 
+def test_a_pod_whose_program_ends_again_and_again() -> None:
+    sent = pod("p", named("has"))
+    sent.raw["spec"]["nodeName"] = "node-1"
+    loops = {
+        "name": "main",
+        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}},
+        "lastState": {"terminated": {"exitCode": 3}},
+    }
+    sent.raw["status"] = {"phase": "Running", "containerStatuses": [{"name": "side"}, loops]}
+    (one,) = workloads_of(cluster(claims(holding("has", "d")), sent))
+    why = "CrashLoopBackOff: the program of container main ends with exit code 3; `dray logs p -n default{} -p` shows why"
+    assert one.not_started == why.format("") and not one.waits
+    sent.raw["spec"]["containers"] = [{"name": name, "image": "host"} for name in ("side", "main")]
+    (one,) = workloads_of(cluster(claims(holding("has", "d")), sent))
+    assert one.not_started == why.format(" -c main")
+    loops["state"] = {"running": {}}
+    (one,) = workloads_of(cluster(claims(holding("has", "d")), sent))
+    assert one.not_started == ""
+
+
 def test_what_is_missing_is_a_problem_of_that_pod() -> None:
     one, two = workloads_of(cluster(pod("a", named("gone")), pod("b", FROM_T)))
     assert one.problem == "ResourceClaim default/gone is not in the files"

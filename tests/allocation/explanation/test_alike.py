@@ -138,8 +138,12 @@ def test_every_node_is_told_what_it_would_be_told_alone() -> None:
             refusals += 1
         shared += len(cluster.nodes) - len({alike.of(each).key for each in cluster.nodes})
         workload = Workload("claim", "all", case.claims)
-        verdict = explain_workload(one, workload, cluster.nodes).verdict
-        assert (verdict.fits_on, bool(verdict.error)) == _alone(one.allocator, case, cluster.nodes), seed
+        other = Situation.of(cluster, PROFILES[(seed + 1) % 3], Features.named(case.features))
+        found = explain_workload(one, workload, cluster.nodes, other)
+        verdicts = found.verdict, found.difference.verdict if found.difference else found.verdict
+        for verdict, each_of in zip(verdicts, (one, other), strict=True):
+            alone_there = _alone(each_of.allocator, case, cluster.nodes)
+            assert (verdict.fits_on, bool(verdict.error)) == alone_there, seed
     assert shared > refusals // 5
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.cli.main import main
 from dray.client.event_recorder import EventRecorder
 from dray.dashboard.fleet.fleet import Fleet
-from dray.dashboard.telling import explanations
 from dray.dashboard.telling.explanations import BusyError, Check, Questions
 from dray.errors import UnavailableError
 from dray.runtime.clock import SystemClock
@@ -119,26 +116,6 @@ async def test_the_work_for_somebody_who_left_ends() -> None:
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert await asyncio.to_thread(ended.wait, 10)
-
-
-async def test_garbage_is_not_looked_for_while_somebody_thinks_but_not_for_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    questions = Questions(Fleet("s", "l"))
-    assert gc.isenabled()
-    assert not await questions._think(lambda *_: gc.isenabled(), "think")
-    assert gc.isenabled()
-
-    def long(known: object, check: Check) -> bool:
-        deadline = time.monotonic() + 10
-        while not gc.isenabled() and time.monotonic() < deadline:
-            check()
-            time.sleep(0.001)
-        return gc.isenabled()
-
-    monkeypatch.setattr(explanations, "_WITHOUT_COLLECTION", 0.02)
-    assert await questions._think(long, "think")
-    assert gc.isenabled()
 
 
 async def test_a_question_that_takes_too_long_keeps_its_place_until_it_ends() -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from dray.allocation.allocator import Allocator, Options
+from dray.allocation.candidates import Candidates
 from dray.allocation.cluster.cluster_dump import Cluster
 from dray.allocation.features import Features, features_of_gates
+from dray.allocation.pools import Pool
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
 from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState
 from dray.allocation.taint_rules import with_taint_rules
+from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.errors import InvalidError
 
@@ -78,6 +81,18 @@ class Situation:
     def profile(self) -> Profile:
         """Whose answers these are."""
         return self.allocator.rules.profile
+
+    def checked(self, check: Callable[[], None]) -> Situation:
+        """The same, where `check` is called before each question to the allocator; what it raises ends the work."""
+        allocator = copy.copy(self.allocator)
+        ask = allocator.candidates
+
+        def candidates(pools: Sequence[Pool], node: Node) -> Candidates:
+            check()
+            return ask(pools, node)
+
+        allocator.candidates = candidates
+        return replace(self, allocator=allocator)
 
     def other(self, gates: str = "") -> Situation:
         """The same cluster for comparison: as `correct` sees it, or for `correct` as Kubernetes 1.36 does."""

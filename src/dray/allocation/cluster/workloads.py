@@ -24,6 +24,8 @@ _NOT_ADMITTED: Final = ("UnexpectedAdmissionError", "TopologyAffinityError", "Ou
 """How the reasons start that a kubelet gives when it has no devices or resources for a pod that was bound to it."""
 _OF_SCHEDULERS: Final = "FailedScheduling"
 """The reason of warnings that are over once a pod is bound."""
+_ENDS_AGAIN: Final = "CrashLoopBackOff"
+"""What a container waits with that was started several times and ended each time."""
 _POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -34,7 +36,7 @@ class Workload:
 
     `problem` says why nothing can be decided, for example a claim that is not there. `resources` are those that device
     plugins serve; `barred` says by node what is against it from outside, and `not_admitted` what the kubelet said.
-    `not_started` is what it said last of a pod that has its devices and does not start.
+    `not_started` is what it said last of a pod that has its devices and does not start, or whose program ends again and again.
     """
 
     kind: str
@@ -288,8 +290,12 @@ def _of_pod(pod: Pod, known: _Known) -> Workload | None:
         start,
         pending=pending,
         allocated=tuple(one for one in claims if one.status.allocation is not None),
-        not_started="" if pending or not is_starting(pod) else _last_said(pod, known.warnings),
+        not_started="" if pending else _not_started(pod, known.warnings),
     )
+
+
+def _not_started(pod: Pod, warnings: Iterable[Event]) -> str:
+    return _last_said(pod, warnings) if is_starting(pod) else _keeps_ending(pod)
 
 
 def is_starting(pod: Pod) -> bool:
@@ -309,6 +315,19 @@ def _last_said(pod: Pod, warnings: Iterable[Event]) -> str:
         return f"{newest.reason}: {' '.join(newest.message.split())}"
     waiting = [one.state.waiting for one in pod.status.container_statuses if one.state.waiting is not None]
     return next((f"{one.reason}: {one.message}" for one in waiting if one.message), "")
+
+
+def _keeps_ending(pod: Pod) -> str:
+    """Which container's program ends each time it is started, and where to read why; "" for none."""
+    for one in pod.status.container_statuses:
+        if one.state.waiting is None or one.state.waiting.reason != _ENDS_AGAIN:
+            continue
+        ended, meta = one.last_state.terminated, pod.metadata
+        code = f" with exit code {ended.exit_code}" if ended is not None else ""
+        which = f" -c {one.name}" if len(pod.spec.containers) > 1 else ""
+        logs = f"`dray logs {meta.name} -n {meta.namespace}{which} -p` shows why"
+        return f"{_ENDS_AGAIN}: the program of container {one.name} ends{code}; {logs}"
+    return ""
 
 
 def _claims(pod: Pod, known: _Known) -> Iterator[ResourceClaim]:

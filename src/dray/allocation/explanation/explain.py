@@ -9,6 +9,7 @@ from typing import Final
 
 from dray.allocation.cluster.situation import Situation
 from dray.allocation.cluster.workloads import Workload
+from dray.allocation.explanation.alike import Alike, AlikeRefusals
 from dray.allocation.explanation.difference import find_causes
 from dray.allocation.explanation.nearest import Miss, NearestMisses
 from dray.allocation.explanation.refusal import (
@@ -18,6 +19,7 @@ from dray.allocation.explanation.refusal import (
     holders_of,
     with_request,
 )
+from dray.allocation.explanation.sight import Sight
 from dray.allocation.explanation.what_if import Change, WhatIf
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
@@ -79,17 +81,21 @@ def explain_workload(
     situation: Situation, workload: Workload, nodes: Sequence[Node], other: Situation | None = None
 ) -> Explanation:
     """Asks every node. Changes are looked for where it fits nowhere. With `other`, says where that one decides otherwise."""
-    asked = _ask(situation, workload, nodes)
+    sight = Sight(workload.pending, (situation,) if other is None else (situation, other))
+    alike = _alike(situation, sight)
+    asked = _ask(situation, workload, nodes, alike)
     explanation = Explanation(
         workload, situation.profile.name, situation.allocator.tier, len(nodes), asked.verdict
     )
     if asked.verdict.fits_on:
-        groups = group_refusals(situation, workload, asked.refusing)
+        groups = group_refusals(situation, workload, asked.refusing, alike)
         explanation = replace(explanation, reasons=Reasons(groups))
     elif not asked.verdict.error:
-        explanation = replace(explanation, reasons=find_reasons(situation, workload, asked.refusing))
+        reasons = find_reasons(situation, workload, asked.refusing, alike)
+        explanation = replace(explanation, reasons=reasons)
     if other is not None and not workload.problem:
-        verdict = _ask(other, workload, nodes).verdict
+        alike = alike if alike.is_for(other.allocator) else _alike(other, sight)
+        verdict = _ask(other, workload, nodes, alike).verdict
         if (verdict.fits_on, bool(verdict.error)) != (asked.verdict.fits_on, bool(asked.verdict.error)):
             where = _differing(asked.verdict, verdict, nodes)
             causes = find_causes(situation, other, workload, where) if where is not None else ()
@@ -109,37 +115,58 @@ class _Asked:
     refusing: tuple[tuple[Node, str], ...] = ()
 
 
-def _ask(situation: Situation, workload: Workload, nodes: Sequence[Node]) -> _Asked:
+def _alike(situation: Situation, sight: Sight) -> Alike:
+    return Alike(situation.allocator, sight, holders_of(situation.cluster.claims))
+
+
+def _ask(situation: Situation, workload: Workload, nodes: Sequence[Node], alike: Alike) -> _Asked:
     """Who fits, and who does not with what the allocator said to it, if anything."""
     if workload.problem:
         return _Asked(Verdict(error=workload.problem))
+    known: dict[Hashable, bool | str] = {}
     fits_on: list[str] = []
     refusing: list[tuple[Node, str]] = []
     for node in nodes:
-        reason = workload.barred_from(node)
-        if not reason:
+        answer: bool | str = workload.barred_from(node)
+        if not answer:
+            likeness = alike.of(node)
             try:
-                if situation.allocator.allocate(node, workload.pending) is not None:
-                    fits_on.append(node.metadata.name)
-                    continue
-            except NodeAllocationError as error:
-                reason = str(error)
+                answer = known[likeness.key] if likeness.key in known else _answer(situation, workload, node)
             except AllocationError as error:
                 return _Asked(
                     Verdict(error=with_request(situation.allocator, (node,), workload.pending, error))
                 )
-        refusing.append((node, reason))
+            if isinstance(answer, bool) or not likeness.is_named_in(answer):
+                known[likeness.key] = answer
+        if answer is True:
+            fits_on.append(node.metadata.name)
+        else:
+            refusing.append((node, answer or ""))
     return _Asked(Verdict(tuple(fits_on)), tuple(refusing))
+
+
+def _answer(situation: Situation, workload: Workload, node: Node) -> bool | str:
+    """Whether it fits on the node, or why that cannot be judged there."""
+    try:
+        return situation.allocator.allocate(node, workload.pending) is not None
+    except NodeAllocationError as error:
+        return str(error)
 
 
 def refuse(situation: Situation, workload: Workload, nodes: Sequence[Node]) -> Reasons:
     """The reasons of nodes that were found not to fit."""
-    return find_reasons(situation, workload, _ask(situation, workload, nodes).refusing)
+    alike = _alike(situation, Sight(workload.pending, (situation,)))
+    return find_reasons(situation, workload, _ask(situation, workload, nodes, alike).refusing, alike)
 
 
-def find_reasons(situation: Situation, workload: Workload, refusing: Sequence[tuple[Node, str]]) -> Reasons:
+def find_reasons(
+    situation: Situation,
+    workload: Workload,
+    refusing: Sequence[tuple[Node, str]],
+    alike: Alike | None = None,
+) -> Reasons:
     """For nodes that refuse, each with what is known against it already ("" if nothing)."""
-    groups = group_refusals(situation, workload, refusing)
+    groups = group_refusals(situation, workload, refusing, alike)
     by_name = {node.metadata.name: node for node, _ in refusing}
     allocator, claims = situation.allocator, workload.pending
     explainer = Explainer(allocator, holders_of(situation.cluster.claims))
@@ -158,13 +185,19 @@ def find_reasons(situation: Situation, workload: Workload, refusing: Sequence[tu
 
 
 def group_refusals(
-    situation: Situation, workload: Workload, refusing: Iterable[tuple[Node, str]]
+    situation: Situation,
+    workload: Workload,
+    refusing: Iterable[tuple[Node, str]],
+    alike: Alike | None = None,
 ) -> tuple[NodeGroup, ...]:
-    """The counts of every node, equal ones together, those that lack least first."""
-    explainer = Explainer(situation.allocator, holders_of(situation.cluster.claims))
+    """The counts of every node, equal ones together, those that lack least first. `alike` is for the same question."""
+    holders = holders_of(situation.cluster.claims)
+    explainer = Explainer(situation.allocator, holders)
+    alike = alike or _alike(situation, Sight(workload.pending, (situation,)))
+    refusals = AlikeRefusals(explainer, holders, alike)
     groups: dict[Hashable, list[Refusal]] = {}
     for node, reason in refusing:
-        refusal = explainer.explain(node, workload.pending)
+        refusal = refusals.of(node, workload.pending)
         if reason and not refusal.reason:
             refusal = replace(refusal, reason=reason)
         groups.setdefault(_likeness(refusal), []).append(refusal)

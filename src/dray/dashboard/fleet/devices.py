@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dray.allocation.blocked import blocked_devices
 from dray.api.quantity import Quantity
 from dray.api.resource.slice import Device, DeviceAttribute, ResourceSlice
 from dray.api.resource.taint_rule import DeviceTaintRule
@@ -57,13 +58,13 @@ def pool_devices(
     found = [(one, device) for one in slices for device in one.spec.devices or ()]
     if not found:
         return []
-    left = _counters_left(slices, holds)
+    blocked = blocked_devices(slices, {device.name for one, device in found if holds.get(_id(one, device))})
     by_uuid = {_text(device, one.spec.driver, "uuid"): device.name for one, device in found}
     names = {device.name for _, device in found}
     views = []
     for one, device in found:
         parent = _parent(device, one.spec.driver, names, by_uuid)
-        views.append(_view(one, device, place, holds, rules, parent, left))
+        views.append(_view(one, device, place, holds, rules, parent, is_blocked=device.name in blocked))
     return sorted(views, key=lambda view: _natural(view.name))
 
 
@@ -74,10 +75,10 @@ def _view(
     holds: Holds,
     rules: Sequence[DeviceTaintRule],
     parent: str,
-    left: Mapping[tuple[str, str], int],
+    *,
+    is_blocked: bool,
 ) -> DeviceView:
-    driver, pool = one.spec.driver, one.spec.pool.name
-    key = DeviceId(driver, pool, device.name)
+    driver, key = one.spec.driver, _id(one, device)
     held = holds.get(key, ())
     taints = tuple(_taints(one, device, rules))
     shareable = bool(device.allow_multiple_allocations)
@@ -102,8 +103,12 @@ def _view(
         available=health != "unhealthy"
         and not any(blocks(taint.effect) for taint in taints)
         and (_has_room(device, held) if shareable else not held)
-        and _has_counters(device, held, left),
+        and not is_blocked,
     )  # fmt: skip
+
+
+def _id(one: ResourceSlice, device: Device) -> DeviceId:
+    return DeviceId(one.spec.driver, one.spec.pool.name, device.name)
 
 
 def attribute(device: Device, driver: str, name: str) -> Any:
@@ -211,33 +216,6 @@ def _has_room(device: Device, held: Sequence[Hold]) -> bool:
         if taken >= capacity.value.nano:
             return False
     return True
-
-
-def _counters_left(slices: Sequence[ResourceSlice], holds: Holds) -> dict[tuple[str, str], int]:
-    """What devices that are held leave of the amounts that the pool's devices draw on."""
-    left = {
-        (counters.name, name): counter.value.nano
-        for one in slices
-        for counters in one.spec.shared_counters or ()
-        for name, counter in counters.counters.items()
-    }
-    for one in slices if left else ():
-        for device in one.spec.devices or ():
-            if holds.get(DeviceId(one.spec.driver, one.spec.pool.name, device.name)):
-                for key, amount in _consumed(device):
-                    left[key] = left.get(key, 0) - amount
-    return left
-
-
-def _has_counters(device: Device, held: Sequence[Hold], left: Mapping[tuple[str, str], int]) -> bool:
-    """A device that is held has its part already."""
-    return bool(held) or all(left.get(key, 0) >= amount for key, amount in _consumed(device))
-
-
-def _consumed(device: Device) -> Iterable[tuple[tuple[str, str], int]]:
-    for one in device.consumes_counters:
-        for name, counter in one.counters.items():
-            yield (one.counter_set, name), counter.value.nano
 
 
 def _natural(name: str) -> tuple[str, int, str]:

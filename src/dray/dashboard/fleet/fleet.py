@@ -110,4 +110,5 @@ class Fleet:
             taint_rules=rules,
             source="the cluster",
             has_served_rules=bool(rules),
+            warnings=self.events.pod_warnings(),
         )

@@ -26,10 +26,14 @@ class Events:
     def __init__(self) -> None:
         self._events: dict[Key, Event] = {}
         self._hosts: dict[str, set[Key]] = {}
+        self._pod_warnings: dict[Key, Event] = {}
 
     def take(self, key: Key, event: Event | None) -> None:
         """One is there or was told again; None: the server has forgotten it."""
         before = self._events.pop(key, None)
+        self._pod_warnings.pop(key, None)
+        if event is not None and event.type == "Warning" and event.involved_object.kind == "Pod":
+            self._pod_warnings[key] = event
         if before is not None and before.source.host in self._hosts:
             self._hosts[before.source.host].discard(key)
             if not self._hosts[before.source.host]:
@@ -41,6 +45,10 @@ class Events:
     def get(self, key: Key) -> Event | None:
         """One of them."""
         return self._events.get(key)
+
+    def pod_warnings(self) -> tuple[Event, ...]:
+        """What was told against pods."""
+        return tuple(self._pod_warnings.values())
 
     def told_on(self, host: str) -> list[Event]:
         """Those that parts on one node told, oldest first."""

@@ -1,6 +1,7 @@
 // Why a claim or pod gets no devices: a funnel for each request, who holds the rest, the nearest miss, the way out.
 import { get, query } from "./api.js";
-import { count, fill, h } from "./dom.js";
+import { count, fill, h, setText } from "./dom.js";
+import { live } from "./live.js";
 import { claimLink, deviceLink, nodeLink, podLink } from "./states.js";
 import { joined, table, tableRow } from "./table.js";
 
@@ -22,18 +23,45 @@ const FEW = 4;
 const MOST = 40;
 const MOST_CHOICES = 100;
 
-/** Fill `place` with the explanation of one claim or pod ("claim" or "pod", "ns/name"). */
-export async function explain(place, kind, name, signal) {
-  fill(place, h("p", { class: "muted", role: "status" }, "Working out why…"));
-  const answer = await get(`/api/explain${query({ [kind]: name })}`, signal);
+/** Fill `place` with the explanation of one claim or pod ("claim" or "pod", "ns/name"); `node` is where it is, if anywhere. */
+export async function explain(place, kind, name, node, signal) {
+  const stop = working(place, signal);
+  let answer;
+  try {
+    answer = await get(`/api/explain${query({ [kind]: name })}`, signal);
+  } finally {
+    stop();
+  }
   if (signal.aborted) return;
   const workload = answer.workloads?.[0];
-  fill(place, workload ? contents(workload) : h("p", null, "It does not wait for devices any more."), notes(answer));
+  fill(place, workload ? contents(workload, node) : h("p", null, "It does not wait for devices any more."), notes(answer));
+}
+
+/** Say at once that somebody thinks, and after a moment about how much. What stood there before stays until the answer is here. */
+function working(place, signal) {
+  const nodes = live.nodes.size;
+  const devices = live.summary?.devices ?? 0;
+  const time = h("span", { "aria-hidden": "true" });
+  const line = h("p", { class: "muted working", role: "status" }, "Working out why…", time);
+  place.setAttribute("aria-busy", "true");
+  place.prepend(line);
+  const from = Date.now();
+  const tick = () => setText(time, ` asking ${count(nodes, "node")} about ${count(devices, "device")}, ${Math.round((Date.now() - from) / 1000)} s`);
+  const timer = setInterval(tick, 1000);
+  const stop = () => {
+    clearInterval(timer);
+    line.remove();
+    place.removeAttribute("aria-busy");
+  };
+  signal.addEventListener("abort", stop, { once: true });
+  return stop;
 }
 
 const notes = (answer) => (answer.notes ?? []).map((note) => h("p", { class: "note" }, note));
 
-function contents(workload) {
+function contents(workload, node) {
+  if (workload.notStarted) return notStarted(workload, node);
+  if (node && hasAll(workload)) return h("p", { class: "muted" }, "It has its devices on ", nodeOf(node), "; its containers do not run yet.");
   const refusal = workload.refusal;
   const groups = (refusal?.nodes ?? []).filter((group) => group.requests.length || group.reason || Object.keys(group.unusablePools ?? {}).length);
   return [
@@ -48,6 +76,17 @@ function contents(workload) {
     refusal && h("p", { class: "muted small" }, `Decided as profile ${refusal.profile} does, with the ${refusal.tier} allocator.`),
   ];
 }
+
+/** A pod that has its devices, and whose kubelet says why it does not run. */
+function notStarted(workload, node) {
+  return [
+    h("p", { class: "verdict unhealthy" }, "It has its devices, but does not start", node && [" on ", nodeOf(node)], "."),
+    h("p", { class: "error" }, workload.notStarted),
+  ];
+}
+
+/** Whether there is nothing left to decide. */
+const hasAll = (workload) => workload.kind === "pod" && !workload.claims.length && !workload.resources?.length && !workload.error && !workload.notAdmitted;
 
 function verdict(workload) {
   const tried = workload.nodesTried;

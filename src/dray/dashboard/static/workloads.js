@@ -11,6 +11,9 @@ const STEP = 200;
 const NAME = (row) => `${row.namespace}/${row.name}`;
 const LOOKS = { pending: "tainted", allocated: "held", reserved: "held", scheduled: "held", running: "held", failed: "unhealthy" };
 
+/** What the list showed last: a page that is opened from it is there at once, before it is asked for. */
+const listed = new Map();
+
 const KINDS = {
   claims: {
     one: "claim",
@@ -91,6 +94,8 @@ async function list(page, kind, plural, values, signal) {
   const load = async () => {
     const answer = await get(`/api/${plural}${query({ state: state.value, search: search.value.trim(), limit: view.limit })}`, signal);
     if (signal.aborted) return;
+    listed.clear();
+    for (const row of answer.rows) listed.set(`${plural} ${NAME(row)}`, row);
     showStates(state, kind, answer.states ?? {}, state.value);
     setText(found, count(answer.total, kind.one));
     showRows(place, kind, answer, () => {
@@ -156,32 +161,64 @@ function empty(kind, isFiltered) {
 // One of them.
 
 async function one(page, kind, plural, namespace, name, signal) {
+  const full = `${namespace}/${name}`;
   const why = h("section", { class: "explanation" });
-  const head = h("div");
+  const head = h("div", null, crumbs(kind, plural), h("h1", null, full), h("p", { class: "muted", role: "status" }, "Loading…"));
   page.append(head, why);
   let shown = "";
-  const load = async () => {
-    const { rows } = await get(`/api/${plural}${query({ search: `${namespace}/${name}`, limit: 500 })}`, signal);
-    const row = rows.find((each) => each.namespace === namespace && each.name === name);
-    if (signal.aborted) return;
-    fill(head, headOf(kind, plural, row, `${namespace}/${name}`));
-    const waits = row && (row.state === "pending" || (row.state === "failed" && kind.one === "pod"));
-    const key = `${row?.state} ${row?.reason}`;
-    if (!waits) fill(why);
-    else if (shown !== key) await explain(why, kind.one, `${namespace}/${name}`, signal);
-    shown = key;
+  let state = "";
+  let asking = new AbortController(); // one question at a time: the next one ends it, and so does leaving the page
+  signal.addEventListener("abort", () => asking.abort(), { once: true });
+  const ask = async (row) => {
+    asking.abort();
+    const mine = (asking = new AbortController());
+    try {
+      await explain(why, kind.one, full, row.node, mine.signal);
+    } catch (error) {
+      if (mine.signal.aborted && !signal.aborted) return;
+      shown = "";
+      throw error;
+    }
   };
-  await load();
-  const changed = (change) => !change || [...change.changed.map(NAME), ...change.removed].includes(`${namespace}/${name}`);
+  const show = async (row) => {
+    fill(head, headOf(kind, plural, row, full));
+    const key = `${row?.state} ${row?.reason}`;
+    const before = shown;
+    shown = key;
+    state = row?.state;
+    if (!row || !isAsked(kind, row)) {
+      asking.abort();
+      fill(why);
+    } else if (before !== key) await ask(row);
+  };
+  const load = async () => {
+    const { rows } = await get(`/api/${plural}${query({ search: full, limit: 500 })}`, signal);
+    if (!signal.aborted) await show(rows.find((each) => NAME(each) === full));
+  };
   const soon = debounced(() => load().catch(() => {}), 250);
+  const changed = (change) => !change || [...change.changed.map(NAME), ...change.removed].includes(full);
   listen(plural, (change) => changed(change) && soon(), signal);
+  listen("event", (event) => {
+    if (kind.one !== "pod" || state !== "scheduled" || !warnsOf(event, full)) return;
+    shown = "";
+    soon();
+  }, signal);
+  const known = listed.get(`${plural} ${full}`);
+  await Promise.all([known && show(known), load()]);
 }
 
+/** Whether there is something to explain: it waits for devices, was refused by its node, or has them and does not run yet. */
+const isAsked = (kind, row) => row.state === "pending" || (kind.one === "pod" && (row.state === "failed" || row.state === "scheduled"));
+
+/** What a kubelet says last may be why a pod does not start. */
+const warnsOf = (event, pod) => event.type === "Warning" && event.object === `Pod ${pod}`;
+
+const crumbs = (kind, plural) => h("p", { class: "crumbs" }, h("a", { href: `#/${plural}` }, kind.title), ` / ${kind.one}`);
+
 function headOf(kind, plural, row, name) {
-  const crumbs = h("p", { class: "crumbs" }, h("a", { href: `#/${plural}` }, kind.title), ` / ${kind.one}`);
-  if (!row) return [crumbs, h("h1", null, name), h("p", null, `There is no such ${kind.one}; it may have been deleted. `, h("a", { href: `#/${plural}` }, `All ${plural}`))];
+  if (!row) return [crumbs(kind, plural), h("h1", null, name), h("p", null, `There is no such ${kind.one}; it may have been deleted. `, h("a", { href: `#/${plural}` }, `All ${plural}`))];
   return [
-    crumbs,
+    crumbs(kind, plural),
     h("h1", null, name, " ", stateOf(row)),
     facts([
       ["Class", row.class],

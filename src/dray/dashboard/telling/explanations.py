@@ -1,12 +1,11 @@
 """Why somebody has no devices, and how many more would fit: the allocator asked over the objects of the cluster. Writes nothing.
 
 The answers are the JSON of `dray explain -o json` and `dray simulate -o json`. They may take a second, so they are made in
-threads, few at once.
+threads, few at once; where nobody waits any more, they end.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,21 +28,29 @@ from dray.allocation.selector import check_selector
 from dray.api.codec import load_documents
 from dray.api.field_errors import FieldError, Path
 from dray.dashboard.fleet.fleet import Fleet
+from dray.dashboard.telling.courtesy import Courtesy
 from dray.errors import InvalidError, UnavailableError
+from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.threads import Threads
 
 AT_ONCE: Final = 2
+MOST_WAITING: Final = 16
 SECONDS: Final = 60.0
 MOST_CLAIMS: Final = 10_000
-_SHORT_TURN: Final = 0.0005
 _NAMESPACE: Final = "default"
 _SOURCE: Final = "manifests"
 
 T = TypeVar("T")
+Check = Callable[[], None]
+"""Called now and then by those who think; raises LeftError where nobody waits any more."""
 
 
 class BusyError(UnavailableError):
-    """Others are asking already: ask again in a moment."""
+    """Too many others are asking already: ask again in a moment."""
+
+
+class LeftError(UnavailableError):
+    """Whoever asked has left, or waited too long: ends the work. Nobody sees it."""
 
 
 class WhatIf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,13 +71,13 @@ class _Known:
     minor: str
     notes: tuple[str, ...]
 
-    def situation(self, files: Cluster | None = None) -> tuple[Situation, tuple[str, ...]]:
-        """As the scheduler of such a server sees it; and what was guessed."""
+    def situation(self, check: Check, files: Cluster | None = None) -> tuple[Situation, tuple[str, ...]]:
+        """As the scheduler of such a server sees it; and what was guessed. Asks `check` before each question."""
         profile, guess = profile_of_server(self.major, self.minor)
         features = self.features()
         cluster = self.cluster if files is None else self.cluster.under(files)
         notes = (*self.notes, *([guess] if guess else []), *cluster.notes)
-        return Situation.of(cluster, profile, features), notes
+        return Situation.of(cluster, profile, features).checked(check), notes
 
     def features(self) -> Features:
         profile, _ = profile_of_server(self.major, self.minor)
@@ -78,14 +85,22 @@ class _Known:
 
 
 class Questions:
-    """Answers from the fleet as it is in that moment."""
+    """Answers from the fleet as it is in that moment. Who finds others asking waits for a turn, up to `most` of them."""
 
-    def __init__(self, fleet: Fleet, at_once: int = AT_ONCE, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        at_once: int = AT_ONCE,
+        seconds: float = SECONDS,
+        most: int = MOST_WAITING,
+        clock: Clock | None = None,
+    ) -> None:
         self._fleet = fleet
         self._seconds = seconds
         self._threads = Threads(at_once)
-        self._free = threading.BoundedSemaphore(at_once)
-        self._courtesy = _Courtesy()
+        self._most = at_once + most
+        self._asking = 0
+        self._courtesy = Courtesy(clock or SystemClock())
 
     async def explain(self, *, claim: str = "", pod: str = "") -> dict[str, Any]:
         """About a claim or a pod, each NAMESPACE/NAME. NotFoundError where it is not there."""
@@ -95,15 +110,17 @@ class Questions:
         if not namespace or not name or "/" in name:
             field = "claim" if claim else "pod"
             raise InvalidError(f"{field} must be NAMESPACE/NAME", field=field)
-        known = self._known()
         word = f"pod/{name}" if pod else name
-        return await self._think(lambda: _explained(known, namespace, word), f"explain {claim or pod}")
+        return await self._think(
+            lambda known, check: _explained(known, check, namespace, word), f"explain {claim or pod}"
+        )
 
     async def what_if(self, body: bytes) -> dict[str, Any]:
         """The answer to a `WhatIf`; InvalidError names what is wrong in it, with line and column."""
         asked = _question(body)
-        known = self._known()
-        return await self._think(lambda: _simulated(known, asked), "answer what would fit")
+        return await self._think(
+            lambda known, check: _simulated(known, check, asked), "answer what would fit"
+        )
 
     def _known(self) -> _Known:
         fleet = self._fleet
@@ -111,53 +128,38 @@ class Questions:
         server = (fleet.server, version.git_version)
         return _Known(fleet.cluster(), server, version.major, version.minor, fleet.notes)
 
-    async def _think(self, call: Callable[[], T], doing: str) -> T:
-        if not self._free.acquire(blocking=False):
+    async def _think(self, call: Callable[[_Known, Check], T], doing: str) -> T:
+        if self._asking >= self._most:
             raise BusyError("others are asking already: ask again in a moment", retry_after=1.0)
+        known, left = self._known(), threading.Event()
+
+        def check() -> None:
+            if left.is_set():
+                raise LeftError("nobody waits for the answer any more")
+            self._courtesy.go_on()
 
         def work() -> T:
-            try:
-                with self._courtesy:
-                    return call()
-            finally:
-                self._free.release()
+            with self._courtesy:
+                return call(known, check)
 
+        self._asking += 1
         try:
             return await self._threads.run(work, doing=doing, seconds=self._seconds)
         except UnavailableError as error:
             raise UnavailableError(
                 f"could not {doing} in {self._seconds:g} s; `dray explain` and `dray simulate` have no such limit"
             ) from error
+        finally:
+            self._asking -= 1
+            left.set()
 
 
-class _Courtesy:
-    """While somebody thinks, threads take shorter turns: a thread that computes would otherwise hold up each step of the
-    event loop for 5 ms, and with it everything that runs in this process."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._usual = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(_SHORT_TURN)
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setswitchinterval(self._usual)
-
-
-def _explained(known: _Known, namespace: str, word: str) -> dict[str, Any]:
-    situation, notes = known.situation()
+def _explained(known: _Known, check: Check, namespace: str, word: str) -> dict[str, Any]:
+    situation, notes = known.situation(check)
     workload = find_workload(situation.cluster, word, namespace)
     nodes = situation.cluster.nodes
-    found = explain_pod(situation, workload, nodes, use_of(situation.cluster.pods), situation.other())
+    other = situation.other().checked(check)
+    found = explain_pod(situation, workload, nodes, use_of(situation.cluster.pods), other)
     document = explanation_document(situation, [found], server=known.server, notes=notes)
     return {**document, "fits": bool(found.explanation.verdict.fits_on)}
 
@@ -178,14 +180,14 @@ def _question(body: bytes) -> WhatIf:
     return asked
 
 
-def _simulated(known: _Known, asked: WhatIf) -> dict[str, Any]:
+def _simulated(known: _Known, check: Check, asked: WhatIf) -> dict[str, Any]:
     features = known.features()
 
-    def check(expression: str, path: Path, stored: bool) -> list[FieldError]:
+    def faults(expression: str, path: Path, stored: bool) -> list[FieldError]:
         return check_selector(expression, path, stored, features)
 
-    files = read_cluster(load_documents(asked.manifests, _SOURCE), check, _NAMESPACE)
-    situation, _ = known.situation(files)
+    files = read_cluster(load_documents(asked.manifests, _SOURCE), faults, _NAMESPACE)
+    situation, _ = known.situation(check, files)
     cluster = situation.cluster
     workload = to_copy(cluster, files)
     if not workload.pending:
