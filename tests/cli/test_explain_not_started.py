@@ -40,3 +40,25 @@ async def test_the_newest_warning_is_told(tmp_path: Path, capsys: pytest.Capture
             "default/job": "FailedPrepareDynamicResources: gpu-0 is in use",
             "default/waits": None,
         }
+
+
+async def test_a_program_that_ends_again_and_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with live_server(tmp_path, capsys) as server:
+        await fill(server)
+        binding = {"metadata": {"name": "job"}, "target": {"kind": "Node", "name": "node-1"}}
+        await server.client.raw(requests.create_sub(PODS, "job", "binding", binding, namespace="default"))
+        loops = {
+            "name": "main",
+            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+            "lastState": {"terminated": {"exitCode": 1}},
+        }
+        status = {"status": {"phase": "Running", "containerStatuses": [loops]}}
+        await server.client.patch(PODS, "job", status, namespace="default", subresource="status")
+        head, said, *_ = await server.out("explain", "pod/job")
+        assert head.startswith(
+            "Pod default/job has its devices, but does not keep running on node-1 (profile"
+        )
+        assert said.startswith("  CrashLoopBackOff: the program of container main ends with exit code 1; ")
+        assert said.endswith("`dray logs job -n default -p` shows why")

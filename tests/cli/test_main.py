@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,31 @@ def test_every_command_has_a_module_and_help(name: str, capsys: pytest.CaptureFi
         main([name, "--help"])
     assert stopped.value.code == 0
     assert "--log-format" in capsys.readouterr().out
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """With those of words below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for one in action.choices.values():
+                yield from parsers(one)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_has_one_voice(name: str) -> None:
+    (command,) = (one for one in parsers(make_parser([name])) if one.prog == f"dray {name}")
+    for parser in parsers(command):
+        assert parser.description, parser.prog
+        helps = {flag: str(one.help) for one in parser._actions for flag in one.option_strings}
+        assert not [text for text in helps.values() if "several times" in text or "port 0: one" in text]
+        assert f"(default {parser.get_default('output')})" in helps.get("-o", "(default None)")
+        assert helps.get("--context") in (
+            None,
+            "which context of the kubeconfig (default: its current one)",
+        )
+        if "--context" in helps:
+            assert helps["--kubeconfig"].startswith("a cluster's file (default: $KUBECONFIG, ")
 
 
 def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:

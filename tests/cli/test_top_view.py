@@ -8,6 +8,7 @@ from dray.api.core import Event, Node, Pod
 from dray.api.resource import ResourceClaim, ResourceSlice
 from dray.cli.top_view import as_document, picture, screen
 from dray.cli.views.objects import Objects
+from tests.mig_pool import mig_claim, mig_slices
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -99,13 +100,14 @@ def test_sums_for_programs() -> None:
         "devices": 8,
         "free": 5,
         "held": 2,
+        "blocked": 0,
         "unhealthy": 2,
         "pendingPods": 1,
         "pendingClaims": 2,
     }
     assert told["products"] == [
-        {"driver": "gpu.example.com", "product": "H200", "devices": 8, "free": 5, "held": 2, "unhealthy": 2}
-    ]
+        {"driver": "gpu.example.com", "product": "H200", "devices": 8, "free": 5, "held": 2, "blocked": 0, "unhealthy": 2}
+    ]  # fmt: skip
     assert [(one["name"], one["hollow"], one["pods"]) for one in told["nodes"]] == [
         ("n1", False, 0),
         ("n2", True, 1),
@@ -132,6 +134,24 @@ def test_a_screen_for_people() -> None:
     assert "default/big 60s request r wants 9 of 8: 3 in use, 5 left" in lines
     head = lines.index("NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE")
     assert lines[head + 1] == "default 49m Normal R11 pod/waits so"
+
+
+def test_what_lacks_counters_is_not_free() -> None:
+    fleet = Objects(
+        NOW,
+        nodes=(node("h200-0"),),
+        slices=tuple(mig_slices()),
+        claims=(mig_claim("has", "gpu-0", "gpu-1-mig-1g18gb-19-2"),),
+    )
+    use = picture(fleet).whole
+    assert use.held == 2 and use.blocked > 25 and use.free == use.devices - use.held - use.blocked
+    lines = [" ".join(line.split()) for line in screen(picture(fleet), "here", "h", width=None, height=None, colour=False)]  # fmt: skip
+    assert lines[2] == f"devices 208: {use.free} free, 2 held, {use.blocked} blocked, 0 unhealthy or tainted"
+    assert "NODE STATE DEVICES FREE HELD BLOCKED UNHEALTHY PODS" in lines
+    (cards,) = [
+        one for driver, product, one in picture(fleet).products if product == "NVIDIA H200 (simulated)"
+    ]
+    assert (cards.devices, cards.free, cards.held, cards.blocked) == (8, 6, 1, 1)
 
 
 def test_nodes_in_the_order_that_was_asked_for() -> None:

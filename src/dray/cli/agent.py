@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="K=V",
-        help="a label of this node, for nodeMediatedDeviceTypes; may be given several times",
+        help="a label of this node, for nodeMediatedDeviceTypes; may be repeated",
     )
     parser.add_argument(
         "--node-labels-file",

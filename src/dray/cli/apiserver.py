@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--listen",
         default=LISTEN,
         metavar="A",
-        help=f"HOST:PORT (default {LISTEN}; port 0: one that is free); another address than loopback opens it to the network",
+        help=f"HOST:PORT (default {LISTEN}; port 0: any); another address than loopback opens it to the network",
     )
     add_allow_host(parser, "clients may call it; its certificate gets it too")
     parser.add_argument(

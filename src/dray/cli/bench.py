@@ -32,7 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = "; ".join(f"{name}: {text}" for name, text in BENCHMARKS.items())
     parser.add_argument("name", nargs="?", metavar="NAME", help=f"which one (all, if none is named). {names}")
     parser.add_argument(
-        "-o", "--output", choices=["table", "json"], default="table", help="how to show the figures"
+        "-o",
+        "--output",
+        choices=["table", "json"],
+        default="table",
+        help="how to show the figures (default table)",
     )
     parser.add_argument(
         "--cluster",

@@ -52,7 +52,7 @@ def _add_inject(actions: Any) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a device, such as example.com/gpu=0; may be given several times",
+        help="a device, such as example.com/gpu=0; may be repeated",
     )
     inject.add_argument(
         "--cdi-dir",
@@ -60,7 +60,7 @@ def _add_inject(actions: Any) -> None:
         type=Path,
         default=[],
         metavar="D",
-        help="where CDI spec files are; may be given several times, the later one wins (default /etc/cdi, /var/run/cdi)",
+        help="where CDI spec files are; may be repeated, later ones win (default /etc/cdi, /var/run/cdi)",
     )
     inject.add_argument(
         "-o", "--output", choices=["json", "yaml"], default="json", help="how to print it (default json)"

@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(dest="kind", metavar="plugin|driver", required=True, parser_class=_Split)
     for kind, text in (("plugin", "a device plugin"), ("driver", "a DRA driver")):
         usage = f"dray check {kind} [flags] (SOCKET | -- COMMAND...)"
-        one = kinds.add_parser(kind, help=f"check {text}", usage=usage, epilog=_EPILOG)
+        about = f"Check whether {text}, whoever wrote it, keeps to the kubelet's contract."
+        one = kinds.add_parser(kind, help=f"check {text}", description=about, usage=usage, epilog=_EPILOG)
         one.add_argument("socket", nargs="?", type=Path, metavar="SOCKET", help="the socket it serves")
         one.add_argument(
             "--kubeconfig", type=Path, metavar="K", help="the cluster it uses (none: an API server is played)"
@@ -61,7 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"seconds it gets to register, to come back and to end (default {WITHIN_SECONDS:g})",
         )
         one.add_argument(
-            "-o", "--output", choices=["table", "json"], default="table", help="how to show the report"
+            "-o",
+            "--output",
+            choices=["table", "json"],
+            default="table",
+            help="how to show it (default table)",
         )
 
 

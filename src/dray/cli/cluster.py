@@ -51,15 +51,7 @@ def add_cluster_arguments(
     # A verb answers a person: what its client does is told only where it goes wrong.
     parser.set_defaults(log_level=parser.get_default("log_level") or "warning")
     group = parser.add_argument_group("which cluster")
-    group.add_argument(
-        "--kubeconfig",
-        type=Path,
-        metavar="K",
-        help="a cluster's file (default: $KUBECONFIG, a running `dray up`, ~/.kube/config, or the pod's own)",
-    )
-    group.add_argument(
-        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
-    )
+    add_kubeconfig_arguments(group)
     group.add_argument("--data-dir", type=Path, metavar="D", help="of the `dray up` to talk to")
     if namespace:
         group.add_argument(
@@ -67,6 +59,23 @@ def add_cluster_arguments(
         )
     if everywhere:
         group.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+
+
+def add_kubeconfig_arguments(
+    group: argparse._ActionsContainer, *, finds_up: bool = True, none: str = ""
+) -> None:
+    """--kubeconfig and --context. `finds_up`: a running `dray up` is found too; `none`: what `--kubeconfig none` does."""
+    running = "a running `dray up`, " if finds_up else ""
+    or_none = f"; none: {none}" if none else ""
+    group.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="K",
+        help=f"a cluster's file (default: $KUBECONFIG, {running}~/.kube/config, or the pod's own{or_none})",
+    )
+    group.add_argument(
+        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
+    )
 
 
 def access_of(arguments: argparse.Namespace) -> ClusterAccess:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.cluster import add_kubeconfig_arguments
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
 from dray.processes.flags import parse_address
@@ -20,12 +21,7 @@ GUARD_ADDRESS = "127.0.0.1:9617"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="K", help="how to reach the API server (default: as kubectl does)"
-    )
-    parser.add_argument(
-        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
-    )
+    add_kubeconfig_arguments(parser, finds_up=False)
     _add_work(parser.add_argument_group("which controllers, and how they work"))
     add_leader_flags(
         parser.add_argument_group("one of several"),

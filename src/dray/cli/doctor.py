@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli import exit_codes
+from dray.cli.cluster import add_kubeconfig_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--laptop", action="store_true", help="what `dray up` needs (default elsewhere)")
     _add_places(parser)
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="how to show it")
+    parser.add_argument(
+        "-o", "--output", choices=["table", "json"], default="table", help="how to show it (default table)"
+    )
     parser.add_argument(
         "--bundle",
         type=Path,
@@ -77,13 +80,7 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
         "--data-dir", type=Path, metavar="D", help="of `dray up` (default: where it keeps things)"
     )
     places.add_argument("--node-name", default="", metavar="N", help="this node's name (default: the host's)")
-    places.add_argument(
-        "--kubeconfig",
-        type=Path,
-        metavar="K",
-        help="the API server to ask (default: as kubectl finds it; none: do not)",
-    )
-    places.add_argument("--context", metavar="C", help="which context of the kubeconfig")
+    add_kubeconfig_arguments(places, none="ask no cluster")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -137,12 +137,18 @@ def _head(one: Explanation, *, colour: bool) -> str:
     if workload.is_leaving:
         return painted(f"{name} is being deleted", YELLOW, colour=colour)
     if workload.not_started and not one.verdict.error:
-        text = f"{name} has its devices, but does not start on {workload.node_name}"
+        text = f"{name} has its devices, but {_does_not(workload)} on {workload.node_name}"
         return painted(text, RED, colour=colour)
     if not workload.waits and not one.verdict.error:
         return painted(f"{name} has its devices already", GREEN, colour=colour)
     paint = GREEN if one.verdict.fits_on else RED
     return painted(f"{name} {_shown(one.verdict, one.tried)}", paint, colour=colour)
+
+
+def _does_not(workload: Workload) -> str:
+    from dray.allocation.cluster.workloads import is_starting
+
+    return "does not start" if workload.pod is None or is_starting(workload.pod) else "does not keep running"
 
 
 def _shown(verdict: Verdict, tried: int) -> str:

@@ -49,7 +49,7 @@ GROUPS = {
         "kubelet": "Gives devices to pods and runs their containers",
         "apiserver": "The Kubernetes API for this machine",
         "scheduler": "Puts pods on nodes, with their devices",
-        "controllers": "Make, free and remove claims, enforce taints, guard",
+        "controllers": "Makes, frees and removes claims, enforces taints, guards",
     },
     "for developers": {
         "new": "Write the skeleton of a driver of your own, with tests",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.cluster import add_cluster_arguments
 from dray.cli.tables import progress
 from dray.errors import InvalidError
 
@@ -47,25 +48,9 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="slices, classes, claims, pods, nodes and taint rules (YAML or JSON, - for stdin); "
-        "without it a cluster is read, with it and --kubeconfig or --data-dir the files lie over that cluster",
+        "without it a cluster is read and never written, with it and --kubeconfig or --data-dir the files lie over that cluster",
     )
-    parser.add_argument(
-        "--kubeconfig",
-        type=Path,
-        metavar="K",
-        help="the cluster to read (default: $KUBECONFIG, a running `dray up`, ~/.kube/config, or the pod's own); "
-        "nothing is written to it",
-    )
-    parser.add_argument(
-        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
-    )
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="of the `dray up` to read")
-    parser.add_argument(
-        "-n",
-        "--namespace",
-        metavar="NS",
-        help="where names are looked for (default: the context's, or default)",
-    )
+    add_cluster_arguments(parser)
     parser.add_argument(
         "--profile",
         metavar="P",

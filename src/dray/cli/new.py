@@ -9,7 +9,9 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
     kinds = parser.add_subparsers(dest="kind", metavar="driver", required=True)
-    driver = kinds.add_parser("driver", help="a package with a driver written with dray.sdk")
+    text = "a package with a driver written with dray.sdk"
+    about = f"Write {text}: its code, its tests and what it is installed with, ready to run and to change."
+    driver = kinds.add_parser("driver", help=text, description=about)
     driver.add_argument(
         "name",
         metavar="NAME",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.cluster import add_kubeconfig_arguments
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
 
@@ -18,15 +18,7 @@ NAME = "dray"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the flags."""
-    parser.add_argument(
-        "--kubeconfig",
-        type=Path,
-        metavar="K",
-        help="the API server (default: $KUBECONFIG, ~/.kube/config, or the pod's own)",
-    )
-    parser.add_argument(
-        "--context", metavar="C", help="which context of the kubeconfig (default: its current one)"
-    )
+    add_kubeconfig_arguments(parser, finds_up=False)
     parser.add_argument(
         "--scheduler-name",
         default=NAME,

@@ -27,12 +27,13 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Of some devices. One that is held and not well counts as both."""
+    """Of some devices. One that is held and not well counts as both; `blocked`: nobody holds it, nobody can have it."""
 
     devices: int = 0
     free: int = 0
     held: int = 0
     unhealthy: int = 0
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,10 @@ def _use(devices: Iterable[FleetDevice]) -> Use:
     found = list(devices)
     return Use(
         len(found),
-        sum(not one.is_held and one.health == HEALTHY for one in found),
+        sum(one.is_free for one in found),
         sum(one.is_held for one in found),
         sum(one.health != HEALTHY for one in found),
+        sum(one.is_blocked for one in found),
     )
 
 
@@ -173,7 +175,13 @@ def as_document(found: Picture, server: str) -> dict[str, Any]:
 
 
 def _document(use: Use) -> dict[str, int]:
-    return {"devices": use.devices, "free": use.free, "held": use.held, "unhealthy": use.unhealthy}
+    return {
+        "devices": use.devices,
+        "free": use.free,
+        "held": use.held,
+        "blocked": use.blocked,
+        "unhealthy": use.unhealthy,
+    }
 
 
 def _last_events(objects: Objects) -> list[Any]:
@@ -225,10 +233,11 @@ def _head(found: Picture, server: str, *, colour: bool) -> list[str]:
     whole, pods = found.whole, found.pods
     ready = sum(one.state.split(",")[0] == "Ready" for one in found.nodes)
     allocated = len(found.objects.claims) - len(found.waiting)
+    blocked = f"{whole.blocked} blocked, " if whole.blocked else ""
     lines = [
         f"{painted('dray top', BOLD, colour=colour)}   {server}   {found.objects.now:%H:%M:%S} UTC",
         f"nodes    {len(found.nodes)}, {ready} ready",
-        f"devices  {whole.devices}: {whole.free} free, {whole.held} held, {whole.unhealthy} unhealthy or tainted",
+        f"devices  {whole.devices}: {whole.free} free, {whole.held} held, {blocked}{whole.unhealthy} unhealthy or tainted",
         f"pods     {pods.get('Running', 0)} running, {found.pending_pods} pending, {pods.get('Failed', 0)} failed",
         f"claims   {allocated} with devices, {len(found.waiting)} waiting",
     ]
@@ -236,17 +245,27 @@ def _head(found: Picture, server: str, *, colour: bool) -> list[str]:
 
 
 def _cells(use: Use) -> tuple[str, ...]:
-    return (str(use.devices), str(use.free), str(use.held), str(use.unhealthy) if use.unhealthy else "")
+    rare = (use.blocked, use.unhealthy)
+    return (
+        *map(str, (use.devices, use.free, use.held)),
+        *(str(number) if number else "" for number in rare),
+    )
 
 
-_USE: Final = (Column("DEVICES"), Column("FREE"), Column("HELD"), Column("UNHEALTHY"))
+_USE: Final = tuple(map(Column, ("DEVICES", "FREE", "HELD", "BLOCKED", "UNHEALTHY")))
+
+
+def _without_blocked(table: Table, found: Picture) -> Table:
+    """Where no pool has devices that draw on the same counters, nobody has to know of it."""
+    return table if found.whole.blocked else table.without("BLOCKED")
 
 
 def _products_table(found: Picture) -> Table:
     rows = [
         Row((driver, product), (driver, product, *_cells(use))) for driver, product, use in found.products
     ]
-    return Table((Column("DRIVER"), Column("PRODUCT", cut=True), *_USE), tuple(rows))
+    columns = (Column("DRIVER"), Column("PRODUCT", cut=True), *_USE)
+    return _without_blocked(Table(columns, tuple(rows)), found)
 
 
 def _nodes_table(found: Picture, sort: str) -> Table:
@@ -256,7 +275,7 @@ def _nodes_table(found: Picture, sort: str) -> Table:
         for one in ordered
     ]
     columns = (Column("NODE"), Column("STATE", state=True), *_USE, Column("PODS"), Column("SIMULATED"))
-    table = Table(columns, tuple(rows))
+    table = _without_blocked(Table(columns, tuple(rows)), found)
     return table if any(one.hollow for one in ordered) else table.without("SIMULATED")
 
 

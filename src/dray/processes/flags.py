@@ -58,7 +58,7 @@ def add_cluster(group: argparse._ArgumentGroup, *, reads_environment: bool) -> N
         type=Path,
         default=Path(told) if told else None,
         metavar="K",
-        help=f"how to reach it (default: {source}in a pod its service account, else there is none; none: do not)",
+        help=f"a cluster's file (default: {source}in a pod its service account, else there is none; none: ask no cluster)",
     )
     group.add_argument(
         "--node-name",

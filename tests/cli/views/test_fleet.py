@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from dray.api.codec import view
+from dray.api.core import Node
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
+from dray.cli.views.chosen import device_document
+from dray.cli.views.describe_fleet import describe_device, describe_slice
 from dray.cli.views.fleet import FleetDevice, fleet, natural, taint_text
-from dray.cli.views.fleet_rows import holder_text
+from dray.cli.views.fleet_rows import devices_table, holder_text, nodes_table
+from dray.cli.views.objects import Objects
+from dray.cli.views.sections import Paper
+from tests.mig_pool import DRIVER, NODE, mig_claim, mig_slices
 
 Json = dict[str, Any]
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def pool(name: str, generation: int, *devices: Json, driver: str = "gpu.example.com") -> ResourceSlice:
@@ -82,6 +90,46 @@ def test_what_is_held_through_another_door_is_held_and_well() -> None:
         "pod web-0 (device plugin)",
         "claim train (as another device)",
     ]
+
+
+def test_what_lacks_counters_is_blocked_by_who_has_them() -> None:
+    part = "gpu-0-mig-1g18gb-19-2"
+    claims = [mig_claim("train", part, "gpu-1"), mig_claim("watch", "gpu-2", admin=True)]
+    found = {one.device.name: one for one in fleet(mig_slices(), claims)}
+    assert holder_text(found["gpu-0"]) == f"- (counters held by {part})"
+    assert holder_text(found["gpu-1-mig-1g18gb-19-0"]) == "- (counters held by gpu-1)"
+    assert holder_text(found[part]) == "claim ns/train"
+    assert holder_text(found["gpu-0-mig-1g18gb-19-1"]) == "free"
+    of_third = [one for name, one in found.items() if name.startswith("gpu-2-")]
+    assert of_third and all(one.is_free for one in of_third), "admin access holds nothing"
+    assert [found[name].is_free for name in ("gpu-0", part, "gpu-1", "gpu-3")] == [False, False, False, True]
+
+
+def test_many_in_the_way_are_counted() -> None:
+    parts = [f"gpu-0-mig-1g18gb-19-{start}" for start in range(7)]
+    (card,) = (one for one in fleet(mig_slices(), [mig_claim("t", *parts)]) if one.device.name == "gpu-0")
+    assert card.blocked_by == tuple(parts)
+    assert holder_text(card) == f"- (counters held by {parts[0]}, {parts[1]} and 5 more)"
+    (lonely,) = fleet([pool("n", 1, {"name": "a", "consumesCounters": [{"counterSet": "none", "counters": {"c": {"value": "1"}}}]})])  # fmt: skip
+    assert holder_text(lonely) == "- (its pool has not the counters for it)"
+
+
+def test_tables_tell_the_blocked_from_the_free() -> None:
+    around = Objects(NOW, slices=tuple(mig_slices()), claims=(mig_claim("train", "gpu-1"),))
+    node = view({"metadata": {"name": NODE}}, Node)
+    (row,) = nodes_table([node], around).rows
+    assert "1/208 held, 25 blocked" in row.cells
+    rows = {one.key[2]: one.cells for one in devices_table(fleet(around.slices, around.claims), around).rows}
+    assert rows["gpu-1-mig-7g141gb-0-0"][:3] == (NODE, DRIVER, "gpu-1-mig-7g141gb-0-0")
+    assert "- (counters held by gpu-1)" in rows["gpu-1-mig-7g141gb-0-0"]
+    (last,) = (one for one in around.slices if any(each.name == "gpu-7" for each in one.spec.devices or ()))
+    lines = describe_slice(last, around, Paper())
+    assert any("gpu-7 " in line and line.endswith("free") for line in lines), "counters are in another slice"
+    told = {one.device.name: one for one in fleet(around.slices, around.claims)}
+    part = told["gpu-1-mig-7g141gb-0-0"]
+    blocked = [line for line in describe_device(part, around, Paper()) if line.startswith("Blocked")]
+    assert [" ".join(line.split()) for line in blocked] == ["Blocked: counters held by gpu-1"]
+    assert [device_document(one)["blockedBy"] for one in (part, told["gpu-1"])] == [["gpu-1"], None]
 
 
 def test_what_a_device_is() -> None:

@@ -128,6 +128,7 @@ def device_document(device: FleetDevice) -> dict[str, Any]:
             }
             for one in device.holders
         ],
+        "blockedBy": list(device.blocked_by or ()) if device.is_blocked else None,
         "attributes": raw.get("attributes", {}),
         "capacity": raw.get("capacity", {}),
     }

@@ -13,7 +13,7 @@ from dray.apiserver.http.showing.pod_cells import pod_cells
 from dray.cli.tables import NOTHING, Table, listed
 from dray.cli.views.claim_words import claim_state, classes_of, devices_of
 from dray.cli.views.fleet import HEALTHY, FleetDevice, attribute_text, fleet, taint_text
-from dray.cli.views.fleet_rows import HOLLOW, holder_text, node_state
+from dray.cli.views.fleet_rows import HOLLOW, blocked_text, holder_text, node_state
 from dray.cli.views.objects import Objects
 from dray.cli.views.rows import pod_devices
 from dray.cli.views.sections import (
@@ -69,8 +69,13 @@ def describe_node(node: Node, around: Objects, paper: Paper) -> list[str]:
 
 def _counted(devices: Sequence[FleetDevice]) -> str:
     held = sum(one.is_held for one in devices)
-    bad = sum(one.health != HEALTHY for one in devices)
-    return f"{len(devices)}, {held} held" + (f", {bad} not healthy" if bad else "")
+    rest = {
+        "blocked": sum(one.is_blocked for one in devices),
+        "not healthy": sum(one.health != HEALTHY for one in devices),
+    }
+    return ", ".join(
+        [f"{len(devices)}, {held} held", *(f"{number} {word}" for word, number in rest.items() if number)]
+    )
 
 
 def _devices(devices: Iterable[FleetDevice]) -> Table:
@@ -128,6 +133,7 @@ def describe_device(device: FleetDevice, around: Objects, paper: Paper) -> list[
         ("Node", device.node or "not of one node"),
         ("Product", device.product),
         ("Health", device.health),
+        ("Blocked", blocked_text(device)),
         ("Shared", shared),
         ("Simulated", "yes: there is no hardware behind it" if device.is_simulated else ""),
     ]
@@ -225,5 +231,7 @@ def describe_slice(found: ResourceSlice, around: Objects, paper: Paper) -> list[
     ]
     lines += paper.block("Counters", table_of(("SET", "AMOUNTS"), counters))
     devices = {one.name for one in spec.devices or ()}
-    shown = [one for one in fleet([found], around.claims, around.rules) if one.device.name in devices]
+    # Its devices may draw on counters that are in another slice of the pool.
+    beside = [one for one in of_pool if one.spec.pool.generation == spec.pool.generation]
+    shown = [one for one in fleet(beside, around.claims, around.rules) if one.device.name in devices]
     return lines + paper.block("Devices", _devices(shown), nothing="none")

@@ -92,7 +92,7 @@ def _state(status: ContainerStatus | None) -> str:
 def container_devices(
     pod: Pod, container: Container, claims: Mapping[str, ResourceClaim], status: ContainerStatus | None
 ) -> list[str]:
-    """What one container got: devices of its claims, and ids that device plugins gave it."""
+    """What one container got: devices of its claims, and ids that device plugins gave it; what it waits for is told so."""
     named = {one.name: one for one in pod.spec.resource_claims}
     found: list[str] = []
     for use in container.resources.claims:
@@ -114,7 +114,8 @@ def container_devices(
     asked = {
         name: count for name, count in container.resources.limits.items() if "/" in name and name not in given
     }
-    return found + [f"{count} {name}" for name, count in sorted(asked.items())]
+    waits = "" if pod.spec.node_name else ": not allocated"
+    return found + [f"{count} {name}{waits}" for name, count in sorted(asked.items())]
 
 
 def _claims(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Table:

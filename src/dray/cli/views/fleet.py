@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from dray.allocation.blocked import blocked_devices
 from dray.allocation.taint_rules import with_taint_rules
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.resource.slice import Device, DeviceAttribute
@@ -37,13 +38,17 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class FleetDevice:
-    """One device of a pool's newest generation; `node` is "" where it is not one node's."""
+    """One device of a pool's newest generation; `node` is "" where it is not one node's.
+
+    `blocked_by`: nobody holds it, and these devices have the counters that it would draw on; None where it has its counters.
+    """
 
     driver: str
     pool: str
     device: Device
     node: str = ""
     holders: tuple[Holder, ...] = ()
+    blocked_by: tuple[str, ...] | None = None
 
     @property
     def key(self) -> DeviceKey:
@@ -71,6 +76,16 @@ class FleetDevice:
     def is_held(self) -> bool:
         """Admin access holds nothing."""
         return any(not one.admin for one in self.holders)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it cannot be had though nobody holds it."""
+        return self.blocked_by is not None and not self.is_held
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a claim could get it now."""
+        return self.health == HEALTHY and not self.is_held and not self.is_blocked
 
     @property
     def is_simulated(self) -> bool:
@@ -128,6 +143,7 @@ def fleet(
     """All devices of the newest generation of each pool, by node, driver, pool and name."""
     newest = newest_slices(slices)
     held = holders(claims)
+    blocked = _blocked(newest, held)
     found = [
         FleetDevice(
             one.spec.driver,
@@ -138,11 +154,29 @@ def fleet(
                 *held.get((one.spec.driver, one.spec.pool.name, device.name), ()),
                 *(holder for taint in device.taints for holder in _held_elsewhere(taint)),
             ),
+            blocked.get((one.spec.driver, one.spec.pool.name, device.name)),
         )
         for one in with_taint_rules(newest, rules)
         for device in one.spec.devices or ()
     ]
     return tuple(sorted(found, key=lambda one: (one.node, one.driver, one.pool, natural(one.device.name))))
+
+
+def _blocked(
+    slices: Iterable[ResourceSlice], held: Mapping[DeviceKey, Iterable[Holder]]
+) -> dict[DeviceKey, tuple[str, ...]]:
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for one in slices:
+        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+    taken: dict[tuple[str, str], set[str]] = {}
+    for (driver, pool, name), each in held.items():
+        if any(not one.admin for one in each):
+            taken.setdefault((driver, pool), set()).add(name)
+    return {
+        (*pool, name): tuple(sorted(by, key=natural))
+        for pool, of_pool in pools.items()
+        for name, by in blocked_devices(of_pool, taken.get(pool, ())).items()
+    }
 
 
 def newest_slices(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:

@@ -9,7 +9,7 @@ from typing import Final
 from dray.api.core import Node
 from dray.api.resource import ResourceSlice
 from dray.apiserver.http.showing.ages import age
-from dray.cli.tables import Column, Row, Table, listed
+from dray.cli.tables import NOTHING, Column, Row, Table, listed
 from dray.cli.views.fleet import HEALTHY, FleetDevice, Holder, fleet, taint_text
 from dray.cli.views.objects import Objects
 
@@ -19,7 +19,7 @@ _AGE: Final = Column("AGE", moves=True)
 
 
 def nodes_table(chosen: Sequence[Node], around: Objects) -> Table:
-    """DEVICES: of those that DRA drivers offer there. RESOURCES: what device plugins offer, and how much pods ask for."""
+    """DEVICES: of those that DRA drivers offer there."""
     by_node: dict[str, list[FleetDevice]] = {}
     for one in fleet(around.slices, around.claims, around.rules):
         by_node.setdefault(one.node, []).append(one)
@@ -36,7 +36,7 @@ def nodes_table(chosen: Sequence[Node], around: Objects) -> Table:
                 (
                     name,
                     node_state(node),
-                    f"{sum(one.is_held for one in devices)}/{len(devices)} held" if devices else "",
+                    _held(devices) if devices else "",
                     str(bad) if bad else "",
                     str(pods[name]),
                     age(node.metadata.creation_timestamp, around.now),
@@ -62,6 +62,12 @@ def nodes_table(chosen: Sequence[Node], around: Objects) -> Table:
         ),
         tuple(rows),
     )
+
+
+def _held(devices: Sequence[FleetDevice]) -> str:
+    blocked = sum(one.is_blocked for one in devices)
+    told = f"{sum(one.is_held for one in devices)}/{len(devices)} held"
+    return f"{told}, {blocked} blocked" if blocked else told
 
 
 def node_state(node: Node) -> str:
@@ -128,9 +134,20 @@ def devices_table(chosen: Sequence[FleetDevice], _: Objects) -> Table:
 
 
 def holder_text(device: FleetDevice) -> str:
-    """The pods that have it, or the claims where no pod does; `free` for nobody."""
+    """The pods that have it, or the claims where no pod does; `free` where it could be had, else who is in the way."""
     names = [name for one in device.holders for name in _named(one)]
-    return listed(dict.fromkeys(names), most=2) if names else "free"
+    if names:
+        return listed(dict.fromkeys(names), most=2)
+    return f"{NOTHING} ({blocked_text(device)})" if device.is_blocked else "free"
+
+
+def blocked_text(device: FleetDevice) -> str:
+    """Why a device that nobody holds cannot be had; "" where it can."""
+    if not device.is_blocked:
+        return ""
+    if device.blocked_by:
+        return f"counters held by {listed(device.blocked_by, most=2)}"
+    return "its pool has not the counters for it"
 
 
 def _named(holder: Holder) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ def plugins_table(found: Plugins, now: datetime, *, notes: bool = False) -> Tabl
                     listed(one["versions"]),
                     _number(one.get("healthy")),
                     _number(one.get("unhealthy")),
-                    _ago(one.get("lastMessage"), now),
+                    _since(one.get("lastMessage"), now),
                     "" if left is None else f"{left:.0f}s",
                     str(one["socket"] or ""),
                     str(one.get("note") or ""),
@@ -230,5 +230,5 @@ def _number(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _ago(text: Any, now: datetime) -> str:
-    return f"{age(datetime.fromisoformat(text), now)} ago" if text else ""
+def _since(text: Any, now: datetime) -> str:
+    return age(datetime.fromisoformat(text), now) if text else ""

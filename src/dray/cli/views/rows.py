@@ -51,7 +51,7 @@ def _key(meta: ObjectMeta) -> tuple[str, str]:
 
 
 def pods_table(chosen: Sequence[Pod], around: Objects) -> Table:
-    """DEVICES: those of its claims, and how many it asks of device plugins."""
+    """DEVICES: those of its claims, and once a node has the pod how many it has of device plugins."""
     claims = {_key(one.metadata): one for one in around.claims}
     rows = []
     for pod in chosen:
@@ -90,12 +90,13 @@ def pods_table(chosen: Sequence[Pod], around: Objects) -> Table:
 
 
 def pod_devices(pod: Pod, claims: Mapping[tuple[str, str], ResourceClaim]) -> list[str]:
-    """Devices of claims by name, resources of device plugins by number."""
+    """Devices of claims by name, resources of device plugins by number; of these it has none before it is on a node."""
     found: list[str] = []
     for name in claim_names(pod):
         claim = claims.get((pod.metadata.namespace, name))
         found += devices_of(claim) if claim is not None else []
-    return found + [f"{count} {name}" for name, count in sorted(plugin_resources(pod).items())]
+    given = plugin_resources(pod) if pod.spec.node_name else {}
+    return found + [f"{count} {name}" for name, count in sorted(given.items())]
 
 
 def claims_table(chosen: Sequence[ResourceClaim], around: Objects) -> Table:

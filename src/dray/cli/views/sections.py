@@ -90,9 +90,9 @@ def events_block(paper: Paper, events: Sequence[Event], now: datetime, title: st
     for one in ordered[-_MOST_EVENTS:]:
         count = one.series.count if one.series is not None else one.count
         text = one.message.strip() + (f" (x{count})" if count > 1 else "")
-        rows.append((f"{age(one.last_seen, now)} ago", one.type, one.reason, told_by(one) or NOTHING, text))
+        rows.append((age(one.last_seen, now), one.type, one.reason, told_by(one) or NOTHING, text))
     named = f"{title} (the last {_MOST_EVENTS} of {len(ordered)})" if left_out > 0 else title
-    table = table_of(("WHEN", "TYPE", "REASON", "BY", "MESSAGE"), rows, states=["TYPE"])
+    table = table_of(("LAST SEEN", "TYPE", "REASON", "BY", "MESSAGE"), rows, states=["TYPE"])
     return paper.block(named, table, nothing="none")
 
 

@@ -80,7 +80,7 @@ function contents(workload, node) {
 /** A pod that has its devices, and whose kubelet says why it does not run. */
 function notStarted(workload, node) {
   return [
-    h("p", { class: "verdict unhealthy" }, "It has its devices, but does not start", node && [" on ", nodeOf(node)], "."),
+    h("p", { class: "verdict unhealthy" }, `It has its devices, but does not ${workload.notStarted.startsWith("CrashLoopBackOff") ? "keep running" : "start"}`, node && [" on ", nodeOf(node)], "."),
     h("p", { class: "error" }, workload.notStarted),
   ];
 }
