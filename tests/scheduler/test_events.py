@@ -14,7 +14,7 @@ from dray.client.rate_limit import RateLimit
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from dray.scheduler import events
-from dray.scheduler.events import Teller, Word, refused
+from dray.scheduler.events import Teller, Word, refused, scheduled
 from tests.scheduler.live import NS, Live, behind, live, until
 from tests.scheduler.objects import make_pod
 from tests.scheduler.unreliable import Fault, once
@@ -79,6 +79,16 @@ async def test_the_same_again_is_counted(server: Live) -> None:
         await teller.flush(5)
         assert [event.count for event in await all_events(server)] == [count]
     assert (teller.waiting, teller.dropped) == (0, 0)
+
+
+async def test_pods_that_were_bound_do_not_keep_another_from_hearing_why(server: Live) -> None:
+    bound, pod = make_pod("bound"), await server.pod("p")
+    teller = Teller(server.client, "dray", SystemClock(), lambda one: one, RateLimit(0.1, 1))
+    for number in range(100):
+        teller.tell(scheduled(bound, f"n{number}"))
+    teller.tell(refused(pod, "no"))
+    async with running(teller.run(), name="teller"):
+        await server.wait_message("p", "Unschedulable: no")
 
 
 async def test_the_newest_word_wins_and_the_line_is_bounded(

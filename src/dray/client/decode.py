@@ -10,6 +10,7 @@ from dray.api.codec import decode
 from dray.api.kinds import Resource
 from dray.api.meta import ListMeta, Model, ObjectMeta, Status
 from dray.client.failures import ExpiredError
+from dray.client.sharing import SHARED
 from dray.client.store import Entry, Unreadable, WatchEvent
 from dray.errors import InvalidError, ProtocolError
 
@@ -96,8 +97,20 @@ class ItemDecoder(Generic[T]):
 
     def item(self, data: bytes | msgspec.Raw) -> Item[T]:
         """One object. ProtocolError: not even its metadata can be read."""
+        written = bytes(data)
+        if not SHARED.is_on:
+            return self._item(written)
+        name = SHARED.name(self._type, written)
+        found: Item[T] | None = SHARED.get(name)
+        if found is None:
+            found = self._item(written)
+            if isinstance(found, Entry):
+                SHARED.put(name, found)
+        return found
+
+    def _item(self, data: bytes) -> Item[T]:
         try:
-            value = decode(bytes(data), self._type)
+            value = decode(data, self._type)
         except InvalidError as error:
             return self._unreadable(data, error)
         meta = meta_of(value)

@@ -29,7 +29,7 @@ Key = tuple[str, str]
 """Namespace ("" for cluster-scoped objects) and name."""
 
 
-class Entry(msgspec.Struct, Generic[T], frozen=True):
+class Entry(msgspec.Struct, Generic[T], frozen=True, weakref=True):
     """One object as it was at one resource version."""
 
     key: Key

@@ -21,6 +21,7 @@ import dray
 from dray.api import names
 from dray.apiserver.http.server import Address
 from dray.client.kubeconfig import find_access
+from dray.client.sharing import share_objects
 from dray.drivers.contract import Device
 from dray.drivers.sim.profile import SimProfile
 from dray.errors import ConflictError, InvalidError
@@ -91,6 +92,7 @@ _NOBODY: Final = Told()
 
 async def run_up(options: UpOptions, clock: Clock | None = None, told: Told = _NOBODY) -> None:
     """Until cancelled."""
+    share_objects()
     async with up(options, clock, told) as found:
         settle()
         told.ready(found)

@@ -49,6 +49,11 @@ class Word:
     condition: str = ""
     nominated: str | None = None
 
+    @property
+    def is_on_pod(self) -> bool:
+        """Whether the pod's status says it too."""
+        return bool(self.condition) or self.nominated is not None
+
 
 class Teller:
     """Says it in tasks of its own (`run`). `current` gives a pod that still waits as it is now, None for any other."""
@@ -83,7 +88,14 @@ class Teller:
         return self._left_out + self._events.dropped
 
     def tell(self, word: Word) -> None:
-        """Say it when there is time. A newer word with the same reason about the same pod takes its place."""
+        """Say it when there is time. A newer word with the same reason about the same pod takes its place.
+
+        An event alone goes to the recorder, which has a line of its own: a thousand pods that were bound must not keep
+        the few that were not from hearing why.
+        """
+        if not word.is_on_pod:
+            self._events.tell(refer_to(word.pod), word.kind, word.reason, word.message)
+            return
         key = (word.pod.metadata.uid, word.reason)
         if key not in self._line and len(self._line) >= self._pace.waiting:
             self._line.popitem(last=False)
@@ -120,8 +132,7 @@ class Teller:
 
     async def _say(self, word: Word) -> None:
         try:
-            if word.condition or word.nominated is not None:
-                await self._set_condition(word)
+            await self._set_condition(word)
             self._events.tell(refer_to(word.pod), word.kind, word.reason, word.message)
         except InvariantError:
             raise

@@ -123,3 +123,18 @@ def test_sets_behave_as_sets(seed: int) -> None:
     assert list(ours) == list(PathSet.of(*sorted(plain(ours), reverse=True)))
     assert decode_fields(encode_fields(ours)) == ours
     assert bool(ours) == bool(plain(ours))
+
+
+def test_what_is_written_follows_an_insert() -> None:
+    paths = PathSet.of((SPEC, X))
+    assert encode_fields(paths) == {"f:spec": {"f:x": {}}}
+    paths.insert((SPEC, Y))
+    assert encode_fields(paths) == {"f:spec": {"f:x": {}, "f:y": {}}}
+
+
+def test_equal_fields_are_one_set_until_they_differ() -> None:
+    ours, theirs = (decode_fields({"f:spec": {"f:x": {}}}) for _ in range(2))
+    assert ours is theirs
+    more = ours.union(PathSet.of((SPEC, Y)))
+    assert list(more) == [(SPEC, X), (SPEC, Y)]
+    assert list(decode_fields({"f:spec": {"f:x": {}}})) == [(SPEC, X)]

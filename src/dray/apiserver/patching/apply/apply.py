@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
-from dray.apiserver.patching.apply.check import faults
+from dray.apiserver.patching.apply.check import faults, is_sound
+from dray.apiserver.patching.apply.compare import is_unchanged
 from dray.apiserver.patching.apply.conflicts import ApplyConflictError
 from dray.apiserver.patching.apply.last_applied import MANAGER as KUBECTL
 from dray.apiserver.patching.apply.last_applied import remaining, with_last_applied
@@ -98,19 +99,17 @@ def updated(
     """`new` with the managedFields that a create (`live` is None), update or other patch leaves. Never refuses.
 
     A client may write managedFields itself through the main door; an empty list, or one empty entry, clears them, and
-    they then stay away until the first apply. Where they cannot be worked out, the object gets none.
+    they then stay away until the first apply. Where they cannot be worked out, the object gets none. What lies below the
+    document's top and its metadata is shared with `new`.
     """
     rules = _rules(kind, subresource, versions)
     old = empty_document(kind) if live is None else live
-    made = copied(new)
-    managers = _managers_for_update(old, made, subresource)
-    made = with_entries(made, {})
+    managers = _managers_for_update(old, new, subresource)
+    made = with_entries(new, {})
     if not managers and _text(old, "uid"):
         return made
     old, whole = filled(kind, with_entries(old, {})), filled(kind, made)
-    if live is not None and _fault(old, rules, is_applied=False):
-        return made
-    if _fault(whole, rules, is_applied=False):
+    if not is_sound(whole, rules.type) or (live is not None and not _was_sound(old, whole, rules)):
         return made
     me = manager_id(manager, UPDATE, rules.api_version, subresource)
     return with_kept_times(live, with_entries(made, _after_update(old, whole, managers, me, rules, now)))
@@ -122,6 +121,8 @@ def with_kept_times(live: Document | None, new: Document) -> Document:
     Call it again where a later step may have undone the rest of a change.
     """
     if live is None:
+        return new
+    if any(live.get(name) != one for name, one in new.items() if name != "metadata"):
         return new
     before, after = entries_of(live), entries_of(new)
     if not before or not after or not same(_timeless(before), _timeless(after)):
@@ -157,6 +158,13 @@ def _fault(document: Document, rules: Rules, *, is_applied: bool) -> str:
     if len(found) < 2:
         return "".join(found)
     return "\n  ".join(["errors:", *found])
+
+
+def _was_sound(old: Document, new: Document, rules: Rules) -> bool:
+    """Of a document of which another version is sound: only what differs need be looked at."""
+    return is_sound(
+        {name: one for name, one in old.items() if not is_unchanged(new.get(name), one)}, rules.type
+    )
 
 
 def _called(kind: Kind, document: Document) -> str:

@@ -90,13 +90,12 @@ class Comparison:
 def compared(old: Any, new: Any, type_: Type) -> Comparison:
     """Compares two documents of a type."""
     found = Comparison()
-    _compare(old, new, type_, (), found)
+    if not is_unchanged(old, new):
+        _compare(old, new, type_, (), found)
     return found
 
 
 def _compare(old: Any, new: Any, type_: Type, path: Path, found: Comparison) -> None:
-    if _is_unchanged(old, new):
-        return
     forms = [type_.form(one) for one in (old, new) if one is not ABSENT]
     is_leaf = False
     for form in dict.fromkeys(forms):
@@ -109,8 +108,10 @@ def _compare(old: Any, new: Any, type_: Type, path: Path, found: Comparison) -> 
             found.removed.insert(path)
 
 
-def _is_unchanged(old: Any, new: Any) -> bool:
+def is_unchanged(old: Any, new: Any) -> bool:
     """Of most changes most of the document is: it need not be walked through. In Python 1, 1.0 and True are equal."""
+    if old.__class__ is str:
+        return new.__class__ is str and bool(old == new)
     if not isinstance(old, dict | list) or old != new:
         return False
     return msgspec.json.encode(old, order="sorted") == msgspec.json.encode(new, order="sorted")
@@ -145,8 +146,9 @@ def _compare_fields(
     old: dict[str, Any], new: dict[str, Any], type_: MapType, path: Path, found: Comparison
 ) -> None:
     for name in old.keys() | new.keys():
-        below = (*path, named(name))
-        _compare(old.get(name, ABSENT), new.get(name, ABSENT), type_.item(name), below, found)
+        before, after = old.get(name, ABSENT), new.get(name, ABSENT)
+        if not is_unchanged(before, after):
+            _compare(before, after, type_.item(name), (*path, named(name)), found)
 
 
 def _grouped(items: Sequence[Any], type_: ListType) -> dict[Element, list[Any]]:
@@ -164,7 +166,8 @@ def _compare_items(
         left, right, below = before.get(element, []), after.get(element, []), (*path, element)
         if len(left) <= 1 and len(right) <= 1:
             ours, theirs = left[0] if left else ABSENT, right[0] if right else ABSENT
-            _compare(ours, theirs, type_.items, below, found)
+            if not is_unchanged(ours, theirs):
+                _compare(ours, theirs, type_.items, below, found)
         elif len(left) > 1 and len(right) > 1:
             if not same(left, right):
                 found.modified.insert(below)

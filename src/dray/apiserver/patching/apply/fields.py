@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from dray.api.quoting import quote
 from dray.errors import InvalidError
@@ -114,15 +117,19 @@ def _element_decoded(text: str) -> Element | None:
 
 
 class PathSet:
-    """A tree of path elements; `members` belong to the set, `children` hold what lies below. Only `insert` changes one."""
+    """A tree of path elements; `members` belong to the set, `children` hold what lies below. Only `insert` changes one.
 
-    __slots__ = ("children", "members")
+    Sets share what lies below with those they were made of, so `insert` is for one that is being built, element by element.
+    """
+
+    __slots__ = ("children", "members", "wire")
 
     def __init__(
         self, members: Iterable[Element] = (), children: Mapping[Element, PathSet] | None = None
     ) -> None:
         self.members = set(members)
         self.children = dict(children or {})
+        self.wire: dict[str, Any] | None = None
 
     @classmethod
     def of(cls, *paths: Path) -> PathSet:
@@ -136,8 +143,13 @@ class PathSet:
         """Adds the path, not its parents. The empty path stands for the whole object, which nobody owns."""
         node = self
         for element in path[:-1]:
-            node = node.children.setdefault(element, PathSet())
+            node.wire = None
+            below = node.children.get(element)
+            if below is None:
+                below = node.children[element] = PathSet()
+            node = below
         if path:
+            node.wire = None
             node.members.add(path[-1])
 
     def __bool__(self) -> bool:
@@ -222,7 +234,13 @@ class PathSet:
 
 
 def encode_fields(paths: PathSet) -> dict[str, Any]:
-    """FieldsV1, in the order in which Kubernetes writes it."""
+    """FieldsV1, in the order in which Kubernetes writes it. Made once for each set: not to be changed."""
+    if paths.wire is None:
+        paths.wire = _encoded(paths)
+    return paths.wire
+
+
+def _encoded(paths: PathSet) -> dict[str, Any]:
     encoded: dict[str, Any] = {}
     for element in sorted(paths.members | paths.children.keys()):
         below = paths.children.get(element)
@@ -232,10 +250,16 @@ def encode_fields(paths: PathSet) -> dict[str, Any]:
 
 
 def decode_fields(document: Any) -> PathSet:
-    """Reads FieldsV1; InvalidError where it cannot be understood."""
+    """Reads FieldsV1; InvalidError where it cannot be understood. Equal ones are one set: not to be inserted into."""
     if not isinstance(document, dict):
         raise InvalidError("managedFields: fieldsV1 must be a map")
-    paths, _ = _decoded(document)
+    return _known(msgspec.json.encode(document))
+
+
+@lru_cache(maxsize=256)
+def _known(written: bytes) -> PathSet:
+    """The objects of one kind that one client writes differ little in who owns what."""
+    paths, _ = _decoded(msgspec.json.decode(written))
     return paths or PathSet()
 
 

@@ -83,7 +83,8 @@ def _settled(
 ) -> tuple[Managers, Comparison]:
     """Takes changed and removed fields from the other managers; who has nothing left is gone."""
     comparison = compared(live, new, rules.type).without(rules.reset)
-    lost = {key: owned.fields.intersection(comparison.set) for key, owned in managers.items() if key != me}
+    given = comparison.set
+    lost = {key: owned.fields.intersection(given) for key, owned in managers.items() if key != me}
     if not force and any(lost.values()):
         raise ApplyConflictError(
             tuple(Conflict(key, path) for key in sorted(lost, key=lambda key: key.text) for path in lost[key])

@@ -140,8 +140,15 @@ class MapType:
 
     def item(self, name: str) -> Type:
         """The type under a name. What a struct does not declare is deduced: a stored document may hold it."""
-        reference = self._fields.get(name, self._items)
-        return DEDUCED if reference is None else _resolved(reference)
+        found = self._declared.get(name)
+        if found is not None:
+            return found
+        return DEDUCED if self._items is None else _resolved(self._items)
+
+    @cached_property
+    def _declared(self) -> dict[str, Type]:
+        """Every walk through a document asks for each of its fields."""
+        return {name: _resolved(reference) for name, reference in self._fields.items()}
 
 
 Reference: TypeAlias = "str | Type"
@@ -257,8 +264,12 @@ def with_structs(paths: PathSet, type_: Type | None) -> PathSet:
 
 def same(left: Any, right: Any) -> bool:
     """Equality of JSON values, where true is not 1."""
+    return bool(left == right) and _is_same_kind(left, right)
+
+
+def _is_same_kind(left: Any, right: Any) -> bool:
     if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return all(_is_same_kind(one, right[key]) for key, one in left.items())
     if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
+        return all(map(_is_same_kind, left, right))
+    return isinstance(left, bool) == isinstance(right, bool)
