@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dray.cdi.inject import combine
 from dray.cdi.registry import DIRECTORIES, read_registry
-from dray.errors import InvalidError
+from dray.errors import Error, InvalidError, InvariantError
 from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits, Security
 from dray.kubelet.runtimes.kept import KeptRuntime
 from dray.kubelet.runtimes.liveness import Identity, find_marked, send, wait_ended
@@ -98,10 +98,17 @@ class ProcessEngine:
         return {"kind": "process", "argv": argv, "env": env, "cwd": config.working_dir or str(final / "work")}
 
     def _cdi_env(self, names: Sequence[str]) -> dict[str, str]:
-        """What CDI devices add to the environment; it wins over the pod's, as in an OCI spec."""
+        """What CDI devices add to the environment; it wins over the pod's, as in an OCI spec. Where a name leads nowhere, they
+        add nothing, and the container runs all the same: here it would get nothing else of them either."""
         if not names:
             return {}
-        edits = combine(read_registry(self._cdi_directories).resolve(names))
+        try:
+            edits = combine(read_registry(self._cdi_directories).resolve(names))
+        except InvariantError:
+            raise
+        except Error as error:
+            _log.warning("CDI devices are not applied", error=str(error))
+            return {}
         return dict(one.partition("=")[::2] for one in edits.env)
 
     async def make_ready(self, item: str, directory: Path) -> None:
