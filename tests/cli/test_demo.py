@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes.up.up_program import dray
+from tests.processes.up.up_program import dray, dray_apart
 
 STAGES = [
     "1  Devices are registered",
@@ -56,8 +56,8 @@ def environment(place: Path, **more: str) -> dict[str, str]:
 
 
 def test_every_stage_is_shown_with_who_why_and_how_long(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    shown = dray("demo", "--runtime", "process")
+    monkeypatch.setenv("TMPDIR", str(place))
+    shown = dray_apart("demo", "--runtime", "process")
     assert (shown.returncode, shown.stderr) == (0, ""), shown
     assert [line.strip() for line in shown.stdout.splitlines() if re.match(r" +\d  ", line)] == STAGES
     said = " ".join(shown.stdout.split())
