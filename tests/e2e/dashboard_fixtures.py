@@ -1,4 +1,6 @@
-"""`world`, `browser` and `visitor` for tests of the dashboard in a real browser; one world and browser for the session.
+"""`world`, `browser` and `visitor` for tests of the dashboard in a real browser; one world and browser for each module.
+
+Not for the session: as long as the driver is there, its event loop runs in the main thread, and no async test can.
 
 Install the browser first: `make e2e` does, or `python -m dray.testing.browser install`.
 """
@@ -24,7 +26,7 @@ def browser_parts() -> Parts:
     return parts
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(browser_parts: Parts) -> Iterator[Browser]:
     with sync_playwright() as driver:
         # Chromium's own sandbox does not start for root; the page is ours.
@@ -33,7 +35,7 @@ def browser(browser_parts: Parts) -> Iterator[Browser]:
         found.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with World(tmp_path_factory.mktemp("world")) as found:
         yield found
