@@ -25,7 +25,7 @@ from dray.deviceplugin.state import Phase
 from dray.dra.metrics import DraMetrics
 from dray.kubelet.claims.meters import Meters
 from dray.kubelet.metrics import KubeletMetrics
-from dray.processes.agent_metrics import AgentMetrics
+from dray.processes.agent_parts.metrics import AgentMetrics
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics, Sample
 from dray.scheduler.metrics import SchedulerMetrics

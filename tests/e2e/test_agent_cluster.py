@@ -25,10 +25,10 @@ from dray.client.kubeconfig import find_access
 from dray.client.requests import PatchType, Selection
 from dray.dra.parcels import ClaimRef
 from dray.errors import DeniedError, Error
-from dray.processes.agent_cluster import AgentCluster, ClusterSide, agent_cluster
 from dray.processes.agent_config import Served
 from dray.processes.agent_config.config_place import KUBEVIRTS, ConfigMapPlace, KubeVirtPlace, Place
-from dray.processes.agent_events import Reason
+from dray.processes.agent_parts.cluster import AgentCluster, ClusterSide, agent_cluster
+from dray.processes.agent_parts.events import Reason
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane

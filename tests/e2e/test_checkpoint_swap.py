@@ -24,7 +24,7 @@ from dray.kubelet.devices.grants import Grant
 from dray.kubelet.devices.known import Device
 from dray.kubelet.metrics import KubeletMetrics
 from dray.kubelet.podresources import PodResourcesServer, RateLimit, Sources
-from dray.processes.kubelet_views import ClaimsSeen
+from dray.processes.kubelet_parts.views import ClaimsSeen
 from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.cluster import Cluster
 from dray.testing.kubernetes.part import Part, wait_until

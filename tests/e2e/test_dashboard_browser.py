@@ -149,6 +149,24 @@ def test_a_gpu_that_can_be_cut_in_many_ways(visitor: Person, world: World) -> No
     expect(visitor.look(".node a").filter(has_text="many")).to_have_count(0)
 
 
+def test_who_has_what_a_whole_gpu_needs(visitor: Person, world: World) -> None:
+    async def held() -> tuple[str, str]:
+        for claim in (await world.shown.client.list(RESOURCE_CLAIMS)).items:
+            results = claim.status.allocation.devices.results if claim.status.allocation else ()
+            for one in results:
+                if claim.metadata.name.startswith("serve-0"):
+                    return one.pool, one.device
+        raise AssertionError("serve-0 has no partition")
+
+    pool, part = world.do(held())
+    whole = "-".join(part.split("-")[:2])
+    visitor.open(f"#/devices/{objects.DRIVER}/{pool}/{whole}")
+    facts = visitor.look("dl.facts").first
+    expect(facts).to_contain_text(f"no claim of its own: what it needs is held by {part}")
+    facts.get_by_role("link", name=part, exact=True).click()
+    expect(visitor.look("dl.facts").first).to_contain_text("team-a/serve-0")
+
+
 def test_what_if(visitor: Person, world: World) -> None:
     async def claims() -> list[str]:
         listing = await world.shown.client.list(RESOURCE_CLAIMS)

@@ -76,3 +76,31 @@ def test_a_pod_with_devices_that_does_not_start(visitor: Person, world: World) -
         expect(visitor.look(".explanation .error")).to_have_text("FailedMount: no such volume: data")
     finally:
         world.do(client.delete(PODS, "stuck", namespace=objects.NS, options=AT_ONCE))
+
+
+def test_a_pod_whose_program_ends_again_and_again(visitor: Person, world: World) -> None:
+    document = objects.pod("flaky", fpga=1)
+    document["metadata"]["labels"] = {"starts": "never"}
+    document["spec"]["nodeName"] = "gpu-a"
+    client = world.shown.client
+    pod = world.do(make(client, PODS, document))
+    container = {
+        "name": pod.spec.containers[0].name,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 3}},
+        "image": "none",
+        "imageID": "none",
+        "ready": False,
+        "restartCount": 4,
+    }
+    status = {"status": {"phase": "Running", "containerStatuses": [container]}}
+    world.do(client.patch(PODS, "flaky", status, namespace=objects.NS, subresource="status"))
+    try:
+        visitor.open("#/pods?q=flaky")
+        expect(visitor.look("tbody tr")).to_contain_text(["crashing"])
+        visitor.page.get_by_role("link", name="why? team-a/flaky is crashing").click()
+        verdict = "It has its devices, but does not keep running on gpu-a."
+        expect(visitor.look(".explanation .verdict")).to_have_text(verdict)
+        expect(visitor.look(".explanation .error")).to_contain_text("exit code 3")
+    finally:
+        world.do(client.delete(PODS, "flaky", namespace=objects.NS, options=AT_ONCE))

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from dray.errors import HardwareError, UnavailableError
-from dray.runtime.threads import Threads
+from dray.runtime.threads import IDLE, Threads
 
 
 async def test_results_and_errors_come_back() -> None:
@@ -113,7 +115,7 @@ def test_a_hung_call_does_not_keep_the_process_from_ending() -> None:
     program = """
 import asyncio, time
 from dray.errors import UnavailableError
-from dray.runtime.threads import Threads
+from dray.runtime.threads import IDLE, Threads
 async def main():
     try:
         await Threads().run(lambda: time.sleep(600), doing="sleep", seconds=0.05)
@@ -125,3 +127,41 @@ asyncio.run(main())
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True
     )
     assert done.stdout.startswith("could not sleep in 0.05 s")
+
+
+async def test_a_thread_that_is_done_takes_the_next_call() -> None:
+    threads = Threads()
+    seen = [await threads.run(threading.current_thread, doing="look", seconds=5) for _ in range(5)]
+    assert set(seen) == {seen[0]}
+
+    def fail() -> None:
+        raise HardwareError("broken")
+
+    with pytest.raises(HardwareError):
+        await threads.run(fail, doing="fail", seconds=5)
+    assert await threads.run(threading.current_thread, doing="look", seconds=5) is seen[0]
+
+
+async def test_idle_threads_are_few_and_go_with_whoever_used_them() -> None:
+    threads, all_there = Threads(), threading.Barrier(IDLE + 3)
+
+    def meet() -> threading.Thread:
+        all_there.wait(10)
+        return threading.current_thread()
+
+    async with asyncio.TaskGroup() as group:
+        calls = [
+            group.create_task(threads.run(meet, doing="meet", seconds=10)) for _ in range(all_there.parties)
+        ]
+    seen = {call.result() for call in calls}
+    assert len(seen) == all_there.parties
+    await _until(lambda: sum(one.is_alive() for one in seen) == IDLE)
+    del threads, calls
+    gc.collect()
+    await _until(lambda: not any(one.is_alive() for one in seen))
+
+
+async def _until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.001)

@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.kubelet.topology.options import TopologyConfig
     from dray.processes.agent_config.config_file import parse_label
     from dray.processes.kubelet import KubeletOptions, run_kubelet
-    from dray.processes.kubelet_logs import ANYWHERE
+    from dray.processes.kubelet_parts.logs import ANYWHERE
     from dray.runtime.tasks import run_until_signalled
 
     options = KubeletOptions(

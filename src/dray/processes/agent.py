@@ -34,15 +34,15 @@ from dray.drivers.contract import Driver
 from dray.drivers.naming import socket_name
 from dray.inventory.doors import Offered
 from dray.inventory.ledger import Door
-from dray.processes.agent_classes import DeviceClasses, classes_for
-from dray.processes.agent_cluster import AgentCluster, agent_cluster
 from dray.processes.agent_config import Served
 from dray.processes.agent_doors.kind import DraGround, KindWish
 from dray.processes.agent_doors.side import DraSide
-from dray.processes.agent_machine import Machine, open_machine
-from dray.processes.agent_metrics import AgentMetrics
-from dray.processes.agent_options import AgentOptions
-from dray.processes.health_events import tell_health
+from dray.processes.agent_parts.classes import DeviceClasses, classes_for
+from dray.processes.agent_parts.cluster import AgentCluster, agent_cluster
+from dray.processes.agent_parts.health_events import tell_health
+from dray.processes.agent_parts.machine import Machine, open_machine
+from dray.processes.agent_parts.metrics import AgentMetrics
+from dray.processes.agent_parts.options import AgentOptions
 from dray.processes.kinds import Kinds, by_device, by_resource, permanent
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock, SystemClock

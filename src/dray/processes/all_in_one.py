@@ -12,8 +12,9 @@ import os
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +28,7 @@ from dray.drivers.sim.profile import SimProfile
 from dray.errors import ConflictError, InvalidError
 from dray.kubelet.runtimes.shim import boot_id, start_time
 from dray.processes.agent import Agent
-from dray.processes.apiserver import ApiServerOptions, api_server
+from dray.processes.apiserver import ApiServerOptions, Listening, api_server
 from dray.processes.fleet.profile_file import load_profile
 from dray.processes.own_kinds import OwnKind
 from dray.processes.up.choice import (
@@ -44,6 +45,7 @@ from dray.processes.up.parts import (
     agent_part,
     controllers_part,
     dashboard_part,
+    enter_part,
     fleet_part,
     kubelet_part,
     scheduler_part,
@@ -125,12 +127,10 @@ async def up(
 async def _start(
     stack: AsyncExitStack, options: UpOptions, profile: SimProfile, clock: Clock, told: Told
 ) -> RunningUp:
-    enter, place = stack.enter_async_context, UpPlace(options.data_dir)
+    enter, place = partial(enter_part, stack), UpPlace(options.data_dir)
     runtime, kept = await _settle_kept(options, place, clock)
     told.busy("starting the API server")
-    address = choose_address(options.listen, place.kubeconfig)
-    serving = ApiServerOptions(place.apiserver, address, allowed_hosts=options.allowed_hosts)
-    server = await enter(api_server(serving, clock))
+    server = await enter(partial(_api_server, options, place, clock))
     ground = Ground(
         place=place,
         kubeconfig=server.kubeconfig,
@@ -140,19 +140,24 @@ async def _start(
         clock=clock,
     )
     told.busy("starting controllers, scheduler and kubelet")
-    await enter(controllers_part(ground))
-    await enter(scheduler_part(ground))
-    await enter(kubelet_part(ground, runtime.name))
+    await enter(partial(controllers_part, ground))
+    await enter(partial(scheduler_part, ground))
+    await enter(partial(kubelet_part, ground, runtime.name))
     told.busy("looking at the devices of this machine")
     config = options.config
     if config is None:
         machine = MachineConfig(place, options.host_root, profile)
         config = await asyncio.to_thread(machine.write)
-        await enter(running(machine.run(clock), name="new devices"))
-    agent = await enter(agent_part(ground, config, options.own))
-    await enter(fleet_part(ground, profile, told.busy))
-    page = await enter(dashboard_part(ground, options.allowed_hosts)) if options.dashboard else ""
+        await stack.enter_async_context(running(machine.run(clock), name="new devices"))
+    agent = await enter(partial(agent_part, ground, config, options.own))
+    await enter(partial(fleet_part, ground, profile, told.busy))
+    page = await enter(partial(dashboard_part, ground, options.allowed_hosts)) if options.dashboard else ""
     return _record(options, ground, server.url, runtime, agent, page)
+
+
+def _api_server(options: UpOptions, place: UpPlace, clock: Clock) -> AbstractAsyncContextManager[Listening]:
+    address = choose_address(options.listen, place.kubeconfig)
+    return api_server(ApiServerOptions(place.apiserver, address, allowed_hosts=options.allowed_hosts), clock)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
-    from dray.processes.agent_options import AgentOptions
+    from dray.processes.agent_parts.options import AgentOptions
 
 METRICS_ADDRESS: Final = "127.0.0.1:9614"
 _PLACES: Final = (
@@ -76,8 +76,8 @@ def add_cluster(group: argparse._ArgumentGroup, *, reads_environment: bool) -> N
 
 def read_options(arguments: argparse.Namespace) -> AgentOptions:
     """What these flags say; the rest is as it is by default."""
-    from dray.processes.agent_cluster import find_server, parse_node_name
-    from dray.processes.agent_options import AgentOptions
+    from dray.processes.agent_parts.cluster import find_server, parse_node_name
+    from dray.processes.agent_parts.options import AgentOptions
 
     return AgentOptions(
         config=None,

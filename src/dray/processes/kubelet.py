@@ -49,10 +49,10 @@ from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings
 from dray.kubelet.topology.manager import TopologyManager
 from dray.kubelet.topology.nodes import NumaNodes
 from dray.kubelet.topology.options import TopologyConfig
-from dray.processes.kubelet_logs import ANYWHERE, LogAddress, LogPlaces, serve_container_logs
-from dray.processes.kubelet_plugins_view import PATH as PLUGINS_PAGE
-from dray.processes.kubelet_plugins_view import PluginsSeen
-from dray.processes.kubelet_views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
+from dray.processes.kubelet_parts.logs import ANYWHERE, LogAddress, LogPlaces, serve_container_logs
+from dray.processes.kubelet_parts.plugins_view import PATH as PLUGINS_PAGE
+from dray.processes.kubelet_parts.plugins_view import PluginsSeen
+from dray.processes.kubelet_parts.views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory
 from dray.runtime.files.filelock import FileLock

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from dray.errors import UnavailableError
 from dray.runtime.logs import get_log
+from dray.runtime.ports import cannot_listen
 
 _log = get_log("runtime.pages")
 
@@ -56,10 +56,7 @@ async def serve_pages(
     try:
         server = await asyncio.start_server(answer, host, port, limit=_HEAD_BYTES)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise UnavailableError(
-            f"cannot serve HTTP on {host}:{port}: {reason}; choose another address or port"
-        ) from error
+        raise cannot_listen(host, port, error, "choose another address or port") from error
     try:
         yield int(server.sockets[0].getsockname()[1])
     finally:

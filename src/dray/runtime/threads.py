@@ -1,7 +1,8 @@
 """Blocking calls beside the event loop. One that the kernel never lets return costs one thread, not the process.
 
-Not a pool: a pool's hung worker is waited for when the process ends, and holds up whoever is queued behind it. Here each
-call has a daemon thread of its own.
+Not the library's pool: its hung worker is waited for when the process ends, and holds up whoever is queued behind it. Here
+each call has a daemon thread to itself; one that is done waits for the next call, because starting one takes longer than
+most calls.
 """
 
 from __future__ import annotations
@@ -10,19 +11,26 @@ import asyncio
 import contextlib
 import math
 import threading
+import weakref
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Final, TypeVar
 
 from dray.errors import Error, UnavailableError
 from dray.runtime.logs import get_log
 
 _log = get_log("runtime.threads")
 
-MOST = 32
+MOST: Final = 32
+IDLE: Final = 4
+"""Threads that wait for the next call, at most."""
 
 T = TypeVar("T")
+
+_Inbox = SimpleQueue[Callable[[], bool] | None]
+"""What a thread does next, and whether it lives on after that; None ends it."""
 
 
 @dataclass(slots=True)
@@ -41,6 +49,8 @@ class Threads:
         self._running = 0
         self._held: dict[str, _Running] = {}
         self._ended = asyncio.Event()
+        self._idle: list[_Inbox] = []
+        weakref.finalize(self, _dismiss, self._idle)
 
     async def run(
         self,
@@ -90,40 +100,61 @@ class Threads:
         late: Callable[[T], None] | None,
     ) -> _Running:
         loop = future.get_loop()
+        inbox = self._idle.pop() if self._idle else _new_thread()
 
-        def tell(take: Callable[[], None]) -> None:
+        def tell(take: Callable[[], None], idle: _Inbox | None) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-                loop.call_soon_threadsafe(self._end, running, take)
+                loop.call_soon_threadsafe(self._end, running, take, idle)
 
-        def body() -> None:
+        def body() -> bool:
             try:
                 value = call()
             except Error as error:
-                tell(partial(_fail, future, error))
+                tell(partial(_fail, future, error), inbox)
             except BaseException as error:
-                tell(partial(_fail, future, error))
+                tell(partial(_fail, future, error), None)
                 raise
             else:
-                tell(partial(_succeed, future, value, late))
+                tell(partial(_succeed, future, value, late), inbox)
+            return not loop.is_closed()
 
-        thread = threading.Thread(target=body, name="dray call", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            raise UnavailableError(
-                "cannot start a thread: raise the limit of processes (ulimit -u)"
-            ) from error
+        inbox.put(body)
         self._running += 1
         self._held.update(dict.fromkeys(running.names, running))
         return running
 
-    def _end(self, running: _Running, take: Callable[[], None]) -> None:
+    def _end(self, running: _Running, take: Callable[[], None], idle: _Inbox | None) -> None:
         self._running -= 1
         for name in running.names:
             del self._held[name]
+        if idle is not None:
+            self._idle.append(idle)
+            if len(self._idle) > IDLE:
+                self._idle.pop(0).put(None)
         ended, self._ended = self._ended, asyncio.Event()
         ended.set()
         take()
+
+
+def _new_thread() -> _Inbox:
+    inbox: _Inbox = SimpleQueue()
+    try:
+        threading.Thread(target=_work, args=(inbox,), name="dray calls", daemon=True).start()
+    except RuntimeError as error:
+        raise UnavailableError("cannot start a thread: raise the limit of processes (ulimit -u)") from error
+    return inbox
+
+
+def _work(inbox: _Inbox) -> None:
+    """What a thread does. It must not keep what it did: with it the caller's things would live on."""
+    while (body := inbox.get()) is not None and body():
+        del body
+
+
+def _dismiss(idle: list[_Inbox]) -> None:
+    """Whoever used them is gone."""
+    for inbox in idle:
+        inbox.put(None)
 
 
 async def _taken(future: asyncio.Future[T], late: Callable[[T], None] | None) -> T:

@@ -14,7 +14,7 @@ from dray.processes.flags import add_cluster, add_host, read_options
 from dray.sdk.driver import Driver, check_driver
 
 if TYPE_CHECKING:
-    from dray.processes.agent_options import AgentOptions
+    from dray.processes.agent_parts.options import AgentOptions
 
 _FAILED: Final = 1
 _BAD_INPUT: Final = 2

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from dray.apiserver.http.bodies import delete_options, document_of, write_options
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.writing.faults import ObjectInvalidError
 from dray.errors import InvalidError
+from dray.runtime.http_server import RequestError
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ import pytest
 from dray.apiserver.access.identity import ANONYMOUS, Identity, admin, node, reader
 from dray.apiserver.access.service_accounts import ISSUER
 from dray.apiserver.access.tokens import Tokens
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.reviews import review_kind, reviewed
 from dray.apiserver.http.writes import INDEXES
 from dray.apiserver.store.contract import Store
 from dray.apiserver.store.sqlite import open_store
 from dray.errors import DeniedError
+from dray.runtime.http_server import RequestError
 from tests.apiserver.http.asking import asking
 
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

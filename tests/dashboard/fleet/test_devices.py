@@ -20,6 +20,9 @@ def test_what_lacks_counters_is_not_available() -> None:
     assert [found[name].available for name in asked] == [False] * 5
     assert all(found[name].available for name in ("gpu-2", "gpu-2-mig-7g141gb-0-0", "gpu-0-mig-1g18gb-19-1"))
     assert not found["gpu-0"].holders and not found["gpu-1-mig-1g18gb-19-0"].holders
+    assert found["gpu-0"].blocked_by == (f"{DRIVER}/{NODE}/{part}",)
+    assert found["gpu-1-mig-1g18gb-19-0"].blocked_by == (f"{DRIVER}/{NODE}/gpu-1",)
+    assert found["gpu-1"].blocked_by == found["gpu-2"].blocked_by == ()
 
 
 def test_sums_do_not_call_it_free() -> None:

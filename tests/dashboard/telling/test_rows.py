@@ -34,6 +34,7 @@ def _picture(*pods: dict[str, Any], claims: tuple[dict[str, Any], ...] = ()) -> 
         ({}, {}, {}, "pending"),
         ({"nodeName": "n"}, {"phase": "Pending"}, {}, "scheduled"),
         ({"nodeName": "n"}, {"phase": "Running"}, {}, "running"),
+        ({"nodeName": "n"}, {"phase": "Running", "containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}, {}, "crashing"),
         ({"nodeName": "n"}, {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no device"}, {}, "failed"),
         ({"nodeName": "n"}, {"phase": "Succeeded"}, {"deletionTimestamp": "2026-03-01T12:00:00Z"}, "succeeded"),
         ({"nodeName": "n"}, {"phase": "Running"}, {"deletionTimestamp": "2026-03-01T12:00:00Z"}, "deleting"),

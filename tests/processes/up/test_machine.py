@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from dray.api.quantity import Quantity
 from dray.drivers.sim.config import SimConfig, SimDevices
 from dray.drivers.sim.profile import SimProfile
+from dray.errors import Error
 from dray.processes.agent_config import load_agent_config, served
 from dray.processes.up.machine import LOOK_SECONDS, MachineConfig
 from dray.processes.up.place import UpPlace
@@ -44,6 +47,21 @@ async def test_a_device_that_is_plugged_in_later_is_offered(tmp_path: Path) -> N
         await clock.advance(LOOK_SECONDS)
         await settled(clock)
         assert ports(path) == before | {"7-1.4"}, "the agent knows that it is gone"
+
+
+def test_what_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    host: Host = build(tmp_path / "host").host
+    machine = MachineConfig(UpPlace(tmp_path / "data"), str(host.root), SimProfile())
+    path = machine.write()
+    before, directory = ports(path), path.parent
+    host.usb("7-1.4", vendor="0951", product="1666")
+    aside = directory.rename(tmp_path / "aside")
+    directory.write_text("in the way")
+    with pytest.raises(Error):
+        machine.write()
+    directory.unlink()
+    aside.rename(directory)
+    assert ports(machine.write()) == before | {"7-1.4"}
 
 
 def test_simulated_devices_of_every_shape(tmp_path: Path) -> None:

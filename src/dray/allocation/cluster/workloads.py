@@ -295,7 +295,7 @@ def _of_pod(pod: Pod, known: _Known) -> Workload | None:
 
 
 def _not_started(pod: Pod, warnings: Iterable[Event]) -> str:
-    return _last_said(pod, warnings) if is_starting(pod) else _keeps_ending(pod)
+    return _last_said(pod, warnings) if is_starting(pod) else keeps_ending(pod)
 
 
 def is_starting(pod: Pod) -> bool:
@@ -317,7 +317,7 @@ def _last_said(pod: Pod, warnings: Iterable[Event]) -> str:
     return next((f"{one.reason}: {one.message}" for one in waiting if one.message), "")
 
 
-def _keeps_ending(pod: Pod) -> str:
+def keeps_ending(pod: Pod) -> str:
     """Which container's program ends each time it is started, and where to read why; "" for none."""
     for one in pod.status.container_statuses:
         if one.state.waiting is None or one.state.waiting.reason != _ENDS_AGAIN:

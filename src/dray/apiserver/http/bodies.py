@@ -10,12 +10,12 @@ from dray.api.codec import load_values, loads, view
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.validation.faults import forbidden, invalid, not_supported, required, too_long
 from dray.apiserver.http.discovery import JSON
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.protobuf.decode import PROTOBUF, decode_object
 from dray.apiserver.writing.faults import ObjectInvalidError
 from dray.apiserver.writing.removing.grace import DeleteOptions
 from dray.apiserver.writing.request import FieldValidation
 from dray.errors import InvalidError
+from dray.runtime.http_server import RequestError
 
 LIMIT = 3 * 2**20
 YAML = "application/yaml"

@@ -18,7 +18,8 @@ from dray.apiserver.writing.faults import (
     TerminatingError,
     TooManyRequestsError,
 )
-from dray.errors import Error, InvalidError, NotFoundError
+from dray.errors import Error, NotFoundError
+from dray.runtime.http_server import RequestError
 
 _REASONS: dict[int, str] = {
     400: "BadRequest",
@@ -33,14 +34,6 @@ _REASONS: dict[int, str] = {
 _WITH_OBJECT = ("NotFound", "Forbidden")
 _WITH_CAUSES = ("Invalid", "Conflict", "Forbidden", "TooManyRequests", "Timeout", "InternalError")
 _NOTHING = About("", "", "")
-
-
-class RequestError(InvalidError):
-    """What is wrong is the request itself, not an object: `code` says how."""
-
-    def __init__(self, code: int, message: str, field: str = "") -> None:
-        super().__init__(message, field=field)
-        self.code = code
 
 
 def failure(error: Error, place: Place | None = None) -> Status:

@@ -23,7 +23,6 @@ from dray.apiserver.http.bodies import LIMIT, delete_options, document_of, write
 from dray.apiserver.http.container_logs import KubeletLogs, log_request
 from dray.apiserver.http.discovery import AGGREGATED, JSON, discover, discover_all
 from dray.apiserver.http.doorkeeper import Doorkeeper, server_hosts
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.measures import Measures, Seen
 from dray.apiserver.http.openapi import ROOT, ROOT_V2, openapi_document, openapi_index, openapi_v2
 from dray.apiserver.http.options import ListOptions, list_options
@@ -44,6 +43,7 @@ from dray.apiserver.writing.request import Outcome, Rules, Write
 from dray.errors import DeniedError, Error, InvariantError, NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.http_hosts import Hosts
+from dray.runtime.http_server import RequestError
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import CONTENT_TYPE, Metrics
 

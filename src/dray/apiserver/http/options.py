@@ -13,9 +13,9 @@ import msgspec
 from dray.api.selectors.fields import FieldMatcher, parse_field_selector
 from dray.api.selectors.label_syntax import parse_label_selector
 from dray.api.selectors.labels import EVERYTHING, LabelMatcher
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.served import Served
 from dray.errors import InvalidError
+from dray.runtime.http_server import RequestError
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("", "0", "f", "F", "false", "FALSE", "False")

@@ -18,10 +18,10 @@ from dray.apiserver.access.impersonation import AUTHENTICATED
 from dray.apiserver.access.roles import READS, Asked, check_path, denied
 from dray.apiserver.access.service_accounts import ISSUER
 from dray.apiserver.access.tokens import Tokens
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.writes import ClusterView
 from dray.apiserver.store.contract import Store
 from dray.errors import DeniedError
+from dray.runtime.http_server import RequestError
 
 Document = dict[str, Any]
 _PATH: Final = re.compile(

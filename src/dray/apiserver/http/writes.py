@@ -13,7 +13,6 @@ from dray.apiserver.access.identity import Identity
 from dray.apiserver.access.roles import Asked
 from dray.apiserver.forms import PLAIN, Form
 from dray.apiserver.http.bodies import YAML, document_of
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.options import ListOptions
 from dray.apiserver.http.paths import Place
 from dray.apiserver.patching.apply.apply import applied
@@ -30,6 +29,7 @@ from dray.apiserver.writing.removing.eviction import evict
 from dray.apiserver.writing.removing.grace import DeleteOptions
 from dray.apiserver.writing.request import Write, Written
 from dray.apiserver.writing.update import Changing, finalize, update, update_status
+from dray.runtime.http_server import RequestError
 
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _SCALE = "autoscaling/v1/Scale"

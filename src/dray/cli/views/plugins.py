@@ -23,7 +23,7 @@ from dray.client.kubeconfig import find_access
 from dray.client.requests import Selection
 from dray.deviceplugin.held import LIMITS, by_resource
 from dray.errors import Error, InvariantError, NotFoundError, ProtocolError, UnavailableError
-from dray.processes.kubelet_plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
+from dray.processes.kubelet_parts.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
 from dray.processes.up.place import RunningUp, find_running
 from dray.wire.connect import connect
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest

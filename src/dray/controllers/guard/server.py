@@ -16,12 +16,12 @@ from dray.controllers.guard.review import ALLOWED, Answer, Review, documents_in,
 from dray.controllers.guard.webhook import CLAIMS_PATH, PARAMETERS_PATH
 from dray.errors import InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, server_context
+from dray.runtime.http_server import STOP_SECONDS, listening
 from dray.runtime.metrics import Metrics
 from dray.runtime.threads import Threads
 
 _LIMIT: Final = 8 * 2**20
 """A claim is at most 1.5 MiB in etcd; a review holds it twice."""
-_STOP_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 5.0
 """For a driver's check of its parameters; the API server waits for ten."""
 
@@ -102,17 +102,7 @@ class GuardServer:
 @asynccontextmanager
 async def serve(server: GuardServer, host: str, port: int, serving: Serving) -> AsyncIterator[int]:
     """Serve while entered; gives the port. Reviews that are being answered get two seconds at the end."""
-    runner = web.AppRunner(server.application(), shutdown_timeout=_STOP_SECONDS, access_log=None)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port, ssl_context=server_context(serving))
-        try:
-            await site.start()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise UnavailableError(
-                f"--guard-address: cannot listen on {host}:{port}: {reason}; choose another address"
-            ) from error
-        yield runner.addresses[0][1]
-    finally:
-        await runner.cleanup()
+    runner = web.AppRunner(server.application(), shutdown_timeout=STOP_SECONDS, access_log=None)
+    advice, context = "choose another --guard-address", server_context(serving)
+    async with listening(runner, host, port, advice=advice, context=context) as chosen:
+        yield chosen

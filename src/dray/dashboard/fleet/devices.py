@@ -64,7 +64,7 @@ def pool_devices(
     views = []
     for one, device in found:
         parent = _parent(device, one.spec.driver, names, by_uuid)
-        views.append(_view(one, device, place, holds, rules, parent, is_blocked=device.name in blocked))
+        views.append(_view(one, device, place, holds, rules, parent, blocked.get(device.name)))
     return sorted(views, key=lambda view: _natural(view.name))
 
 
@@ -75,8 +75,7 @@ def _view(
     holds: Holds,
     rules: Sequence[DeviceTaintRule],
     parent: str,
-    *,
-    is_blocked: bool,
+    blocked_by: Sequence[str] | None,
 ) -> DeviceView:
     driver, key = one.spec.driver, _id(one, device)
     held = holds.get(key, ())
@@ -103,7 +102,8 @@ def _view(
         available=health != "unhealthy"
         and not any(blocks(taint.effect) for taint in taints)
         and (_has_room(device, held) if shareable else not held)
-        and not is_blocked,
+        and blocked_by is None,
+        blocked_by=tuple(str(key._replace(name=name)) for name in blocked_by or ()),
     )  # fmt: skip
 
 

@@ -52,7 +52,10 @@ class HolderView(View, frozen=True, kw_only=True):
 
 
 class DeviceView(View, frozen=True, kw_only=True):
-    """One device. `parent` is the id of the whole device, of a partition; `available` means that a claim could get it now."""
+    """One device. `parent` is the id of the whole device, of a partition; `available` means that a claim could get it now.
+
+    `blocked_by` are the ids of those that took the counters it lacks.
+    """
 
     id: str
     name: str
@@ -71,6 +74,7 @@ class DeviceView(View, frozen=True, kw_only=True):
     shareable: bool
     simulated: bool
     available: bool
+    blocked_by: tuple[str, ...] = ()
 
 
 class Summary(View, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dray.allocation.cluster.cluster_dump import is_device_resource
-from dray.allocation.cluster.workloads import has_ended
+from dray.allocation.cluster.workloads import has_ended, keeps_ending
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim
 from dray.client.store import Key
@@ -40,9 +40,12 @@ def is_waiting_claim(claim: ResourceClaim) -> bool:
 
 
 def pod_state(pod: Pod) -> str:
-    """deleting, running, succeeded, failed, scheduled (it has a node, its containers do not run yet) or pending."""
+    """deleting, crashing (a container ends again and again), running, succeeded, failed, scheduled (it has a node, its
+    containers do not run yet) or pending."""
     if pod.metadata.deletion_timestamp is not None and not has_ended(pod):
         return "deleting"
+    if keeps_ending(pod):
+        return "crashing"
     known = _PHASES.get(pod.status.phase)
     return known or ("scheduled" if pod.spec.node_name else "pending")
 

@@ -12,18 +12,11 @@ from dray.dashboard.http.files import File
 from dray.dashboard.http.security import HEADERS
 from dray.dashboard.telling.explanations import BusyError
 from dray.errors import Error, InvalidError, UnavailableError
+from dray.runtime.http_server import RequestError
 
 JSON = "application/json"
 LARGE = 16 * 1024
 """Bytes from which on an answer is packed."""
-
-
-class RequestError(InvalidError):
-    """What is wrong is the request itself: `code` says how."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class TooManyError(UnavailableError):

@@ -12,20 +12,21 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from dray.dashboard.http.answers import RequestError, file_answer, json_answer, refused
+from dray.dashboard.http.answers import file_answer, json_answer, refused
 from dray.dashboard.http.files import File
 from dray.dashboard.http.login import log_in
 from dray.dashboard.http.security import HEADERS, Doorkeeper
 from dray.dashboard.http.stream import Stream
 from dray.dashboard.telling.pages import Pages
 from dray.errors import Error, InvariantError, UnavailableError
+from dray.runtime.http_server import STOP_SECONDS, PlainServer, RequestError, listening
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
 
 _log = get_log("dashboard")
 
 BODY_LIMIT: Final = 1 * 2**20
-STOP_SECONDS: Final = 2.0
+HEADER_LIMIT: Final = 16 * 1024
 IDLE_SECONDS: Final = 60.0
 READ_SECONDS: Final = 15.0
 SEND_BYTES: Final = 256 * 1024
@@ -39,63 +40,15 @@ Door = Callable[[web.BaseRequest, tuple[str, ...]], Awaitable[web.StreamResponse
 @asynccontextmanager
 async def serve(server: Server, host: str, port: int) -> AsyncIterator[int]:
     """Answer while entered; gives the port. Streams end at once when it is left."""
-    runner = web.ServerRunner(_Server(server), shutdown_timeout=STOP_SECONDS)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port)
+    plain = PlainServer(
+        server.handle, refused, "dashboard", idle_seconds=IDLE_SECONDS, max_field_size=HEADER_LIMIT
+    )
+    runner = web.ServerRunner(plain, shutdown_timeout=STOP_SECONDS)
+    async with listening(runner, host, port, advice="choose another address with --listen") as chosen:
         try:
-            await site.start()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise UnavailableError(
-                f"cannot listen on {host}:{port}: {reason}; choose another address with --listen"
-            ) from error
-        yield runner.addresses[0][1]
-    finally:
-        server.stop()
-        await runner.cleanup()
-
-
-class _Server(web.Server):
-    """Whatever a connection sends, the answer is one of ours."""
-
-    def __init__(self, server: Server) -> None:
-        super().__init__(server.handle, handler_cancellation=True)
-
-    def __call__(self) -> web.RequestHandler:
-        return _Connection(
-            self,
-            loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type]  # the library means no log by it
-            auto_decompress=False,  # a packed body can be a bomb
-            keepalive_timeout=IDLE_SECONDS,
-            max_field_size=16 * 1024,
-        )
-
-
-class _Connection(web.RequestHandler):
-    """Tells one line also to those whose request is no HTTP, and where we ourselves failed."""
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Called by the library, with `exc` being handled; the connection ends after the answer."""
-        if status >= 500:
-            _log.exception("a request met a bug", path=request.path)
-            error: Error = InvariantError("the dashboard's log tells more")
-        else:
-            error = RequestError(
-                400, f"the request is not understood: {' '.join((message or str(exc)).split())}"
-            )
-        if request.writer.output_size > 0:
-            raise ConnectionError("an answer was begun already")
-        answer = refused(error)
-        answer.force_close()
-        return answer
+            yield chosen
+        finally:
+            server.stop()
 
 
 class Server:

@@ -4,7 +4,7 @@ import { byName, count, debounced, h, keepingFocus } from "./dom.js";
 import { live, listen } from "./live.js";
 import { holders } from "./node.js";
 import { freeOf, prepared } from "./picture.js";
-import { claimLink, deviceLink, nodeLink, podLink, stateBadge, stateOf, taintText } from "./states.js";
+import { claimLink, deviceLink, nodeLink, podLink, shortName, stateBadge, stateOf, taintText } from "./states.js";
 import { facts, joined, table, tableRow, valueText } from "./table.js";
 import { duration, timeOf } from "./time.js";
 
@@ -42,12 +42,12 @@ function contents({ device, story, notes }) {
         ["Driver", h("code", null, device.driver)],
         ["Node", h("a", { href: nodeLink(node) }, node)],
         ["Profile", device.profile],
-        ["Part of", device.parent && parentLink(device)],
+        ["Part of", device.parent && linkOf(device.parent)],
         ["PCI address", device.pciBusID && h("code", null, device.pciBusID)],
         ["PCIe root", device.pcieRoot && h("code", null, device.pcieRoot)],
         ["NUMA node", device.numa === null || device.numa === undefined ? "" : String(device.numa)],
         ["Shared", device.shareable ? "several claims may have a share at once" : ""],
-        ["Held by", device.holders?.length ? holders(device.holders) : state === "held" ? "no claim of its own: partitions of the same device hold what it needs" : "nobody"],
+        ["Held by", device.holders?.length ? holders(device.holders) : blockers(device) ?? "nobody"],
         ["Taints", joined((device.taints ?? []).map((taint) => h("code", { class: "taint" }, taintText(taint))), " ")],
       ]),
       values("Attributes", device.attributes),
@@ -67,7 +67,12 @@ function partitions(device) {
     h("summary", null, `${count(one.parts.length, "partition")}, ${freeOf(one.parts)} free`), table(`Partitions of ${device.name}`, PARTITIONS, rows));
 }
 
-const parentLink = ({ parent }) => h("a", { href: deviceLink(parent) }, parent.split("/").at(-1));
+const linkOf = (id) => h("a", { href: deviceLink(id) }, shortName(id));
+
+/** Of a device that nobody has and nobody can have: what it needs is with others. */
+function blockers({ blockedBy }) {
+  return blockedBy?.length ? ["no claim of its own: what it needs is held by ", joined(blockedBy.map(linkOf))] : null;
+}
 
 function values(title, all) {
   const pairs = Object.entries(all ?? {}).sort(([a], [b]) => byName(a, b));

@@ -1,6 +1,6 @@
 // From the nodes that the server tells to what the grid shows. No elements here.
 import { byName } from "./dom.js";
-import { stateOf } from "./states.js";
+import { shortName, stateOf } from "./states.js";
 
 const known = new WeakMap(); // node → prepared; a node that changes is a new object
 
@@ -47,9 +47,11 @@ function withParts(one) {
   for (const part of one.parts) {
     if (part.device.holders?.length || (part.state === "free" && !isHeld) || !["free", "held"].includes(part.state)) continue;
     part.state = "held";
-    part.note = isHeld ? `held with ${one.device.name}` : "what it needs is held by other partitions";
+    part.note = isHeld ? `held with ${one.device.name}` : `what it needs is held by ${takers(part.device)}`;
   }
 }
+
+const takers = (device) => device.blockedBy?.map(shortName).join(", ") || "other partitions";
 
 const place = (device) => [device.numa ?? Infinity, device.pcieRoot ?? "\uffff"];
 

@@ -48,11 +48,14 @@ export function deviceFacts(device, state) {
   if (device.simulated) words.push("simulated");
   if (device.product || device.kind) words.push(device.product || device.kind);
   if (device.profile && device.profile !== device.product) words.push(`profile ${device.profile}`);
-  if (device.parent) words.push(`part of ${device.parent.split("/").at(-1)}`);
+  if (device.parent) words.push(`part of ${shortName(device.parent)}`);
   if (device.holders?.length) words.push(`held by ${device.holders.map(holderText).join("; ")}`);
   if (device.taints?.length) words.push(`taints ${device.taints.map(taintText).join(", ")}`);
   return words.join(", ");
 }
+
+/** A device's name, of its id. */
+export const shortName = (id) => id.split("/").at(-1);
 
 /** Where a device's page is. Its id is driver/pool/name, and none of them holds a slash. */
 export const deviceLink = (id) => `#/devices/${String(id).split("/").map(encodeURIComponent).join("/")}`;

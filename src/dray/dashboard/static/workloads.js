@@ -3,13 +3,14 @@ import { get, query } from "./api.js";
 import { announce, count, debounced, fill, h, keepingFocus, place as put, setText } from "./dom.js";
 import { explain } from "./explain.js";
 import { listen } from "./live.js";
-import { claimLink, deviceLink, nodeLink, podLink } from "./states.js";
+import { claimLink, deviceLink, nodeLink, podLink, shortName } from "./states.js";
 import { facts, joined, table, tableRow } from "./table.js";
 import { timeOf } from "./time.js";
 
 const STEP = 200;
 const NAME = (row) => `${row.namespace}/${row.name}`;
-const LOOKS = { pending: "tainted", allocated: "held", reserved: "held", scheduled: "held", running: "held", failed: "unhealthy" };
+const LOOKS = { pending: "tainted", allocated: "held", reserved: "held", scheduled: "held", running: "held", crashing: "unhealthy", failed: "unhealthy" };
+const ASKS_WHY = new Set(["pending", "crashing"]);
 
 /** What the list showed last: a page that is opened from it is there at once, before it is asked for. */
 const listed = new Map();
@@ -28,7 +29,7 @@ const KINDS = {
     one: "pod",
     title: "Pods",
     link: podLink,
-    states: ["pending", "scheduled", "running", "succeeded", "failed", "deleting"],
+    states: ["pending", "scheduled", "running", "crashing", "succeeded", "failed", "deleting"],
     columns: [["name", "Pod"], ["state", "State"], ["asks", "Asks for"], ["devices", "Devices"], ["node", "Node"], ["age", "Created"]],
     cells: (row) => [asks(row), devices(row.devices), node(row), timeOf(row.created)],
     none: ["No pods that ask for devices yet", "Put a pod with a claim or a device plugin's resource into a file and run ", "dray apply -f FILE", "."],
@@ -50,7 +51,7 @@ function names(all, link, most = 3) {
 }
 
 function devices(all, most = 3) {
-  const shown = (all ?? []).slice(0, most).map((id) => h("a", { href: deviceLink(id), title: id }, id.split("/").at(-1)));
+  const shown = (all ?? []).slice(0, most).map((id) => h("a", { href: deviceLink(id), title: id }, shortName(id)));
   const more = (all ?? []).length - shown.length;
   return more > 0 ? [joined(shown), ` and ${more} more`] : joined(shown);
 }
@@ -67,7 +68,7 @@ function stateOf(row) {
 
 function rowOf(kind, row) {
   const state = [stateOf(row)];
-  if (row.state === "pending") state.push(" ", h("a", { class: "why", href: kind.link(NAME(row)), "aria-label": `why? ${NAME(row)} is pending` }, "why?"));
+  if (ASKS_WHY.has(row.state)) state.push(" ", h("a", { class: "why", href: kind.link(NAME(row)), "aria-label": `why? ${NAME(row)} is ${row.state}` }, "why?"));
   else if (row.state === "failed" && row.reason) state.push(" ", h("span", { class: "muted" }, row.reason));
   const name = h("a", { href: kind.link(NAME(row)) }, h("span", { class: "muted" }, `${row.namespace}/`), row.name);
   return tableRow(kind.columns, [name, state, ...kind.cells(row)], { data: { name: NAME(row) } });
@@ -207,8 +208,8 @@ async function one(page, kind, plural, namespace, name, signal) {
   await Promise.all([known && show(known), load()]);
 }
 
-/** Whether there is something to explain: it waits for devices, was refused by its node, or has them and does not run yet. */
-const isAsked = (kind, row) => row.state === "pending" || (kind.one === "pod" && (row.state === "failed" || row.state === "scheduled"));
+/** Whether there is something to explain: it waits for devices, was refused by its node, or has them and does not run. */
+const isAsked = (kind, row) => ASKS_WHY.has(row.state) || (kind.one === "pod" && (row.state === "failed" || row.state === "scheduled"));
 
 /** What a kubelet says last may be why a pod does not start. */
 const warnsOf = (event, pod) => event.type === "Warning" && event.object === `Pod ${pod}`;

@@ -27,11 +27,11 @@ from dray.kubelet.server.log_files import find_log, open_log, read_log
 from dray.kubelet.server.log_lines import log_options
 from dray.runtime.certificates import Serving, server_context
 from dray.runtime.clock import Clock
+from dray.runtime.http_server import STOP_SECONDS, listening
 from dray.runtime.logs import get_log
 
 _log = get_log("kubelet.server")
 
-_STOP_SECONDS = 1.0
 _CODES: tuple[tuple[type[Error], int], ...] = (
     (NotFoundError, 404),
     (InvalidError, 400),
@@ -85,19 +85,11 @@ async def serve_logs(
     """Serve while entered; gives the port. Who shows no certificate of the `authority` (PEM) does not get past TLS."""
     context = _context(serving, authority)
     server = web.Server(_Door(sources, callers).answer, access_log=None, handler_cancellation=True)
-    runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, *address, ssl_context=context).start()
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise UnavailableError(
-                f"cannot serve logs on {address[0]}:{address[1]}: {reason}; choose another address with --listen"
-            ) from error
-        yield int(runner.addresses[0][1])
-    finally:
-        await runner.cleanup()
+    runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
+    async with listening(
+        runner, *address, advice="choose another address for logs with --listen", context=context
+    ) as port:
+        yield port
 
 
 def _context(serving: Serving, authority: str) -> ssl.SSLContext:

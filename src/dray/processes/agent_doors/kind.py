@@ -40,7 +40,7 @@ from dray.inventory.inventory import Inventory, InventoryFeed
 from dray.inventory.story import tell_problems
 from dray.processes.agent_doors.reports import ClaimReports, PublishReports
 from dray.processes.agent_doors.restart import keep_holds, tell_again
-from dray.processes.agent_events import AgentEvents, Reason
+from dray.processes.agent_parts.events import AgentEvents, Reason
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.logs import get_log

@@ -13,7 +13,7 @@ from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.status import ClaimStatus
 from dray.errors import Error
 from dray.processes.agent_doors.holders import Pods
-from dray.processes.agent_events import AgentEvents, Reason
+from dray.processes.agent_parts.events import AgentEvents, Reason
 
 MOST_NOTED: Final = 10_000
 """Claims whose pods are known in case that they cannot be prepared."""

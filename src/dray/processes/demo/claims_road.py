@@ -19,7 +19,7 @@ from dray.api.kinds import (
 )
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.slice import Device, ResourceSlice
-from dray.processes.agent_events import Reason
+from dray.processes.agent_parts.events import Reason
 from dray.processes.demo.pods import NAMESPACE, Json, pod
 from dray.processes.demo.scene import AGENT, CONTROLLER, DRIVER, KUBELET, SCHEDULER, USER, Scene
 

@@ -19,7 +19,7 @@ from dray.drivers.sim.profile import SimProfile
 from dray.errors import UnavailableError
 from dray.processes.demo.pods import NAMESPACE, pod
 from dray.processes.demo.scene import ADMIN, AGENT, KUBELET, SCHEDULER, USER, Scene
-from dray.processes.kubelet_plugins_view import PATH
+from dray.processes.kubelet_parts.plugins_view import PATH
 from dray.processes.up.machine import MachineConfig
 
 RESOURCE: Final = "example.com/card"

@@ -40,15 +40,16 @@ class MachineConfig:
         fresh = {one.id: one for one in discover(self.host_root).devices}
         if self._found is not None and fresh.keys() <= self._found.keys():
             return path
-        self._found = fresh | (self._found or {})
+        found = fresh | (self._found or {})
         sim = to_raw(self.profile.local) if self.profile.local.devices else None
-        text = usable_config(tuple(self._found.values()), sim)
+        text = usable_config(tuple(found.values()), sim)
         try:
             make_directory(path.parent)
             with open_directory(path.parent) as directory:
                 replace_file(directory, path.name, text.encode(), mode=0o600)
         except OSError as error:
             raise from_os_error(error, "write", str(path)) from error
+        self._found = found
         return path
 
     async def run(self, clock: Clock) -> NoReturn:

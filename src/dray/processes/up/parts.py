@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import structs
 
@@ -19,9 +19,9 @@ from dray.controllers import choice
 from dray.controllers.metrics import ControllerMetrics
 from dray.controllers.pictures import Surroundings
 from dray.drivers.sim.profile import SimProfile
-from dray.errors import NotFoundError
+from dray.errors import NotFoundError, UnavailableError
 from dray.processes.agent import Agent, run_agent
-from dray.processes.agent_options import AgentOptions
+from dray.processes.agent_parts.options import AgentOptions
 from dray.processes.controllers import ControllersOptions, controllers
 from dray.processes.dashboard import ADDRESS as DASHBOARD
 from dray.processes.dashboard import DashboardOptions, dashboard
@@ -33,6 +33,7 @@ from dray.processes.up.place import UpPlace
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.ports import is_port_taken
 from dray.runtime.tasks import running
 from dray.scheduler import scheduler
 from dray.scheduler.scheduler import SchedulerConfig
@@ -46,8 +47,11 @@ PATIENCE: Final = 20.0
 DASHBOARD_PORT: Final = DASHBOARD[1]
 _LOOK: Final = 0.05
 _AGENT_STOP: Final = 60.0
+_TRIES: Final = 10
 METRICS: Final = {"agent": 9614, "kubelet": 9615, "controllers": 9616, "scheduler": 9618}
 """The ports that the parts have alone, too."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,18 @@ class Ground:
     def client(self) -> Client:
         """A new one: no part waits for the requests of another."""
         return Client(self.access, clock=self.clock)
+
+
+async def enter_part(stack: AsyncExitStack, start: Callable[[], AbstractAsyncContextManager[T]]) -> T:
+    """Enter it. Nobody keeps a port between the look and the use: where another program was faster, one is chosen anew."""
+    for _ in range(_TRIES):
+        try:
+            return await stack.enter_async_context(start())
+        except UnavailableError as error:
+            if not is_port_taken(error):
+                raise
+            _log.info("another program took the port, chosen anew", error=str(error))
+    return await stack.enter_async_context(start())
 
 
 @asynccontextmanager

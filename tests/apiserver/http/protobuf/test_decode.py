@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.apiserver.http.bodies import delete_options, document_of
-from dray.apiserver.http.failures import RequestError
 from dray.apiserver.http.protobuf.decode import PROTOBUF, decode_object
 from dray.errors import InvalidError
+from dray.runtime.http_server import RequestError
 from tests.apiserver.http.protobuf.written import body, entry, field, varint
 from tests.campaign import campaign
 

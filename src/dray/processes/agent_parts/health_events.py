@@ -8,7 +8,7 @@ from typing import NoReturn
 from dray.dra.parcels import ClaimRef
 from dray.drivers.contract import Device, Health
 from dray.inventory.inventory import InventoryFeed
-from dray.processes.agent_events import AgentEvents, Reason
+from dray.processes.agent_parts.events import AgentEvents, Reason
 
 Holders = Callable[[Device], Iterable[tuple[ClaimRef, Iterable[tuple[str, str]]]]]
 """The claims that have a device now, each with the name and uid of its pods."""

@@ -13,16 +13,16 @@ import pytest
 from dray.api.kinds import NODES
 from dray.dra.names import driver_name
 from dray.errors import InvalidError
-from dray.processes.agent_cluster import (
+from dray.processes.agent_config import Served
+from dray.processes.agent_config.additions import DEFAULT_DOMAIN
+from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPlace, Place
+from dray.processes.agent_parts.cluster import (
     AgentCluster,
     ClusterSide,
     agent_cluster,
     find_server,
     parse_node_name,
 )
-from dray.processes.agent_config import Served
-from dray.processes.agent_config.additions import DEFAULT_DOMAIN
-from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPlace, Place
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.processes.agent_server import NODE, AgentServer, agent_server, until

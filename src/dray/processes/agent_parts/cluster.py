@@ -15,7 +15,6 @@ from dray.client.client import Client
 from dray.client.event_recorder import EventRecorder
 from dray.client.kubeconfig import find_access
 from dray.errors import InvalidError
-from dray.processes import node_view
 from dray.processes.agent_config import cluster_config
 from dray.processes.agent_config.cluster_config import ClusterConfig
 from dray.processes.agent_config.config_file import ConfigFile
@@ -23,8 +22,9 @@ from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPla
 from dray.processes.agent_config.config_source import ConfigSource, Labels
 from dray.processes.agent_config.last_known import LastKnown
 from dray.processes.agent_config.no_config import NoConfig
-from dray.processes.agent_events import COMPONENT, AgentEvents
-from dray.processes.node_view import NodeView
+from dray.processes.agent_parts import node_view
+from dray.processes.agent_parts.events import COMPONENT, AgentEvents
+from dray.processes.agent_parts.node_view import NodeView
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 

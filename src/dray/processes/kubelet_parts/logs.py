@@ -11,7 +11,7 @@ from dray.api.core.node import KUBELET_AUTHORITY
 from dray.client.client import Client
 from dray.kubelet.node.keeper import NodeDoor
 from dray.kubelet.runtimes.contract import Runtime
-from dray.processes.kubelet_views import PodsSeen
+from dray.processes.kubelet_parts.views import PodsSeen
 from dray.runtime.certificates import serving_certificate
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log

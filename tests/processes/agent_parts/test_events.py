@@ -7,7 +7,7 @@ from dray.api.kinds import EVENTS
 from dray.client.event_recorder import EventRecorder
 from dray.dra.parcels import ClaimRef
 from dray.errors import InvalidError
-from dray.processes.agent_events import COMPONENT, AgentEvents, Reason, node_reference
+from dray.processes.agent_parts.events import COMPONENT, AgentEvents, Reason, node_reference
 from dray.runtime.clock import SystemClock
 from tests.controllers.server import cluster
 

@@ -14,7 +14,7 @@ from dray.api.kinds import NODES, PODS, RESOURCE_CLAIMS
 from dray.client.event_recorder import EventRecorder
 from dray.dra.parcels import ClaimRef
 from dray.errors import ConflictError, Error, UnavailableError
-from dray.processes.node_view import NodeView
+from dray.processes.agent_parts.node_view import NodeView
 
 COMPONENT: Final = "dray-agent"
 

@@ -9,7 +9,7 @@ from dray.api.kinds import NODES
 from dray.client.client import Client
 from dray.dra.parcels import NodeRef
 from dray.processes.agent_config.last_known import LastKnown
-from dray.processes.node_view import LAYOUT, NodeView
+from dray.processes.agent_parts.node_view import LAYOUT, NodeView
 from dray.runtime.clock import SystemClock
 from tests.processes.agent_server import NODE, AgentServer, agent_server, until
 

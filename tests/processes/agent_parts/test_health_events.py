@@ -12,9 +12,9 @@ from dray.dra.parcels import ClaimRef
 from dray.drivers.contract import Device, Health
 from dray.errors import DeniedError, UnavailableError
 from dray.inventory.inventory import InventoryFeed
-from dray.processes.agent_cluster import AgentCluster, ClusterSide, agent_cluster
-from dray.processes.agent_events import Reason
-from dray.processes.health_events import changes, tell_health
+from dray.processes.agent_parts.cluster import AgentCluster, ClusterSide, agent_cluster
+from dray.processes.agent_parts.events import Reason
+from dray.processes.agent_parts.health_events import changes, tell_health
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.processes.agent_server import NODE, AgentServer, agent_server

@@ -24,8 +24,8 @@ from dray.inventory.ledger import Door
 from dray.inventory.looking import Lookout
 from dray.inventory.remembered import RememberedDevices
 from dray.processes.agent_doors.two_doors import DoorPlaces, TwoDoors, two_doors
-from dray.processes.agent_options import AgentOptions
-from dray.processes.card_keeper import CardKeeper
+from dray.processes.agent_parts.card_keeper import CardKeeper
+from dray.processes.agent_parts.options import AgentOptions
 from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock
 from dray.runtime.threads import Threads

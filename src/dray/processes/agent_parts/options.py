@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dray.client.access import ClusterAccess
-from dray.processes.agent_cluster import ClusterSide, parse_node_name
 from dray.processes.agent_config.config_place import ConfigMapPlace, Place
+from dray.processes.agent_parts.cluster import ClusterSide, parse_node_name
 from dray.wire.deviceplugin import DIRECTORY
 
 

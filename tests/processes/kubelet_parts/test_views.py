@@ -7,7 +7,7 @@ from typing import cast
 from dray.kubelet.devices.known import Device
 from dray.kubelet.node.resources import DeviceCapacity
 from dray.kubelet.plugins.endpoint import PluginEndpoint
-from dray.processes.kubelet_views import DevicesSeen
+from dray.processes.kubelet_parts.views import DevicesSeen
 from tests.kubelet.devices.small_node import RESOURCE, SmallNode, SmallPlugin
 
 
