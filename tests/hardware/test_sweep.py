@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -113,12 +114,21 @@ def test_a_directory_of_devices_that_cannot_be_listed(tmp_path: Path) -> None:
     assert [problem.path for problem in found.problems] == ["/sys/bus/pci/devices"]
 
 
+def _fill_gaps(stack: ExitStack) -> int:
+    """Occupy all numbers below the highest descriptor that is open; the first free one, above which all are free."""
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    while True:
+        taken = os.dup(0)
+        stack.callback(os.close, taken)
+        if taken > highest:
+            return taken + 1
+
+
 def test_without_descriptors_nothing_is_said_about_devices(host: Host) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     refused = 0
-    with HostRoot(host.root).sweep() as sweep:
-        free = os.dup(0)
-        os.close(free)
+    with HostRoot(host.root).sweep() as sweep, ExitStack() as stack:
+        free = _fill_gaps(stack)
         try:
             for extra in range(6):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (free + extra, hard))

@@ -127,7 +127,7 @@ async def test_a_tight_loop_is_throttled(tmp_path: Path) -> None:
     async with node_in(tmp_path) as node, connect(node.root / "kubelet" / SOCKET) as channel:
         client = PodResourcesClient(channel)
         node.clock.stop()
-        for seconds, passing in ((0.0, 10), (0.05, 5), (60.0, 10)):
+        for seconds, passing in ((0.0, 10), (0.055, 5), (60.0, 10)):
             node.clock.skip(seconds)
             for _ in range(passing):
                 await client.list(ListPodResourcesRequest())
