@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help up test check e2e campaign bench format proto docs audit sbom manifests lock venv clean
+.PHONY: help up test check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -21,9 +21,11 @@ check: $(READY)  ## Format, lint, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-e2e: $(READY)  ## Real Kubernetes and real hardware: needs root and Go
+tools: $(READY)  ## What `make e2e` builds first: Kubernetes and a machine, kept in ~/.cache
 	$(BIN)/python -m dray.testing.kubernetes install
 	$(BIN)/python -m dray.testing.machine install
+
+e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-e2e.lock
 	$(BIN)/python -m dray.testing.browser install
 	$(BIN)/python -m pytest tests/e2e $(ARGS)

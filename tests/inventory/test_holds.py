@@ -11,7 +11,7 @@ import pytest
 
 from dray.dra.parcels import ClaimDoor, ClaimRef
 from dray.errors import ConflictError, Error, HardwareError
-from dray.inventory.doors import Offered, ways
+from dray.inventory.doors import Offered, offers, ways
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory
 from dray.inventory.ledger import Door, Hold, KubeletLook
@@ -282,14 +282,14 @@ async def test_what_one_door_alone_can_give_needs_no_disk(tmp_path: Path) -> Non
     inventory = Inventory(devices=(gpu(1), gpu(2), gpu(3)))
     with Holds(tmp_path / "holds", FakeClock()) as holds:
         taking_nothing(holds)
-        holds.contest(ways(inventory, lambda kind, resource: Offered.PLUGIN))
+        holds.contest(ways(offers(inventory, lambda kind, resource: Offered.PLUGIN)))
         await holds.take_plugin(RESOURCE, [gpu(1)])
         assert not (tmp_path / "holds").exists()  # nobody waited for it
         assert not (holds.is_waiting or holds.is_lent)
         assert holds.needs_notes
         async with running(holds.run(), name="writer"):
             generation = holds.current.generation
-            holds.contest(ways(inventory, lambda kind, resource: Offered.DRA))  # it moves
+            holds.contest(ways(offers(inventory, lambda kind, resource: Offered.DRA)))  # it moves
             assert holds.current.generation > generation
             assert holds.is_waiting
             assert holds.is_lent

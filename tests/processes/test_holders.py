@@ -13,7 +13,7 @@ import pytest
 from dray.api.kinds import RESOURCE_CLAIMS
 from dray.deviceplugin.kubelet_notes import CHECKPOINT
 from dray.errors import ConflictError
-from dray.inventory.doors import Offered, ways
+from dray.inventory.doors import Offered, offers, ways
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory, InventoryFeed
 from dray.processes.agent_doors.holders import (
@@ -124,7 +124,7 @@ async def test_an_init_container_keeps_its_device(kubelet: SmallKubelet, tmp_pat
     entry = {"PodUID": "uid-1", "ResourceName": RESOURCE, "DeviceIDs": {"-1": ["gpu-1"]}}
     (kubelet.directory / CHECKPOINT).write_text(json.dumps({"Data": {"PodDeviceEntries": [entry]}}))
     with Holds(tmp_path / "holds", clock) as holds:
-        holds.contest(ways(ALL, lambda kind, resource: Offered.PLUGIN))
+        holds.contest(ways(offers(ALL, lambda kind, resource: Offered.PLUGIN)))
         looks = looks_of(kubelet, holds, clock, LookPace())
         await holds.take_plugin(RESOURCE, [gpu(1), gpu(2)])
         async with kubelet.running():

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Protocol
 
 from dray.api.names import dns_label, dns_subdomain
@@ -125,7 +126,7 @@ class ClaimCalls:
         self._at_once = at_once
         self._works = ClaimWorks(at_once)
         self._calls = 0
-        self._news: list[Callable[[Reports], None]] = []
+        self._news: list[Callable[[], None]] = []
         self._idle = asyncio.Event()
 
     def hosting(self) -> AbstractAsyncContextManager[None]:
@@ -263,10 +264,17 @@ class ClaimCalls:
         claim = await self._claims.get(ref)
         await meeting.come(ref)
         devices = await self._preparer.prepare(claim)
+        self._tell_later(
+            lambda: _log.info("claim prepared", claim=str(ref), uid=ref.uid, devices=len(devices))
+        )
         self._report(lambda reports: reports.prepared(claim, devices))
         return devices
 
     def _report(self, tell: Callable[[Reports], None]) -> None:
+        if self._reports is not None:
+            self._tell_later(partial(tell, self._reports))
+
+    def _tell_later(self, tell: Callable[[], None]) -> None:
         """After the answer: the kubelet waits for that, and nobody for a report."""
         self._news.append(tell)
         if not self._calls:
@@ -277,9 +285,8 @@ class ClaimCalls:
 
     def _tell_news(self) -> None:
         news, self._news = self._news, []
-        if self._reports is not None:
-            for tell in news:
-                tell(self._reports)
+        for tell in news:
+            tell()
 
 
 def named(claims: Iterable[Claim]) -> tuple[list[ClaimRef], dict[str, Outcome]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
@@ -33,42 +33,45 @@ DoorOf = Callable[[str, str], Offered]
 """Kind and resource, to how such a device is offered. A device without a resource can only be offered through DRA."""
 
 
-def offered(inventory: Inventory, door: Door, door_of: DoorOf) -> tuple[Device, ...]:
-    """What is offered through the door, as it is."""
-    return tuple(device for device in inventory.devices if _is_offered(device, door, door_of))
+def offers(inventory: Inventory, door_of: DoorOf) -> dict[Door, tuple[Device, ...]]:
+    """What is offered through each door, as it is."""
+    asked = [(device, door_of(device.kind, device.resource)) for device in inventory.devices]
+    return {
+        Door.PLUGIN: tuple(device for device, how in asked if device.resource and how.has(Door.PLUGIN)),
+        Door.DRA: tuple(device for device, how in asked if how.has(Door.DRA)),
+    }
 
 
-def plugin_view(inventory: Inventory, holds: Iterable[Hold], door_of: DoorOf) -> tuple[Device, ...]:
-    """What plugins list. A device that a claim has is unhealthy, so that the kubelet gives it to nobody.
+def plugin_view(devices: Iterable[Device], holds: Iterable[Hold]) -> tuple[Device, ...]:
+    """What plugins list, of what is offered through them. A device that a claim has is unhealthy, so that the kubelet gives it to nobody.
 
     That is so from the claim's allocation on. A container that has it already is not disturbed by it.
     """
     mine = _Index(holds)
-    return tuple(
-        _unhealthy(device, mine.first(device, Door.PLUGIN))
-        for device in offered(inventory, Door.PLUGIN, door_of)
-    )
+    return tuple(_unhealthy(device, mine.first(device, Door.PLUGIN)) for device in devices)
 
 
 def dra_view(
-    inventory: Inventory, holds: Iterable[Hold], door_of: DoorOf, driver_of: Callable[[str], str]
+    devices: Iterable[Device], holds: Iterable[Hold], driver_of: Callable[[str], str]
 ) -> tuple[Device, ...]:
-    """What slices show. A device that a pod has through a plugin is tainted, so that no claim is given it.
+    """What slices show, of what is offered through DRA. A device that a pod has through a plugin is tainted, so that no claim is given it.
 
     `driver_of` names the DRA driver of a kind. A claim of another kind that has the same hardware is shown alike.
     """
     mine = _Index(holds)
     return tuple(
-        _tainted(device, mine.first(device, Door.DRA), driver_of(device.kind))
-        for device in offered(inventory, Door.DRA, door_of)
+        device
+        if (hold := mine.first(device, Door.DRA)) is None
+        else _tainted(device, hold, driver_of(device.kind))
+        for device in devices
     )
 
 
-def ways(inventory: Inventory, door_of: DoorOf) -> dict[str, frozenset[Way]]:
+def ways(offered: Mapping[Door, Iterable[Device]]) -> dict[str, frozenset[Way]]:
     """How each piece of hardware can be given away: through which doors, as devices of which kinds."""
     found: dict[str, set[Way]] = {}
-    for door in Door:
-        for device in offered(inventory, door, door_of):
+    for door, devices in offered.items():
+        for device in devices:
             for part in device.parts if device.is_exclusive else ():
                 found.setdefault(part, set()).add((door, device.kind))
     return {part: frozenset(found[part]) for part in sorted(found)}
@@ -94,12 +97,6 @@ class _Index:
         return min(found, key=lambda hold: (not hold.confirmed, hold.key), default=None)
 
 
-def _is_offered(device: Device, door: Door, door_of: DoorOf) -> bool:
-    if not device.resource and door is Door.PLUGIN:
-        return False
-    return door_of(device.kind, device.resource).has(door)
-
-
 def _unhealthy(device: Device, hold: Hold | None) -> Device:
     """What is wrong with the device itself says more than who has it."""
     if hold is None or device.health is not Health.HEALTHY:
@@ -107,9 +104,7 @@ def _unhealthy(device: Device, hold: Hold | None) -> Device:
     return replace(device, health=Health.UNHEALTHY, reason=f"{hold.holder} has it")
 
 
-def _tainted(device: Device, hold: Hold | None, driver: str) -> Device:
-    if hold is None:
-        return device
+def _tainted(device: Device, hold: Hold, driver: str) -> Device:
     name = HELD_BY_PLUGIN if hold.door is Door.PLUGIN else HELD_BY_CLAIM
     who = hold.owner.rpartition("/")[2]
     value = "" if label_value(who) else who

@@ -129,9 +129,6 @@ class Preparer:
         except Error:
             await self._give_up(plan.entry)
             raise
-        _log.info(
-            "claim prepared", claim=str(completed.claim), uid=completed.claim.uid, devices=len(plan.devices)
-        )
         return make_answer(completed, self._books.options, self._books.metadata)
 
     async def _again(self, entry: Entry) -> tuple[PreparedDevice, ...]:
