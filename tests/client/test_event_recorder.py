@@ -112,6 +112,32 @@ async def test_what_is_told_now_and_then_is_written_at_once(scene: Scene) -> Non
             await scene.clock.advance(LONGEST_REST)
 
 
+async def test_one_that_is_to_wait_is_written_later_with_the_time_it_happened(scene: Scene) -> None:
+    scene.recorder.tell(POD, "Normal", "Done", "prepared", after=2.0)
+    scene.recorder.tell(NODE, "Normal", "Done", "prepared", after=2.0)
+    scene.tell("no")
+    began = scene.clock.now()
+    async with recording(scene):
+        async with asyncio.timeout(10):
+            while not scene.counts:
+                await asyncio.sleep(0.01)
+        await scene.clock.advance(1.5)
+        await asyncio.sleep(0.05)
+        assert scene.counts == {"no": 1}
+        await scene.settle(1.0)
+    assert scene.counts == {"no": 1, "prepared": 1}
+    told = [one for one in scene.api.every(EVENTS) if one["message"] == "prepared"]
+    assert len(told) == 2
+    assert {one["firstTimestamp"] for one in told} == {began.strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+async def test_one_that_waits_is_among_the_last_words(scene: Scene) -> None:
+    async with scene.recorder.recording(1.0):
+        scene.recorder.tell(POD, "Normal", "Done", "prepared", after=60.0)
+        await asyncio.sleep(0.02)
+    assert scene.counts == {"prepared": 1}
+
+
 async def test_a_flood_of_different_messages_becomes_one_event(scene: Scene) -> None:
     for number in range(40):
         scene.tell(f"no {number}")

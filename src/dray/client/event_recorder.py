@@ -67,7 +67,7 @@ class EventRecorder:
         self._names = Names()
         self._line: OrderedDict[Series, None] = OrderedDict()
         self._resting: list[tuple[float, str, Series]] = []
-        """A heap: when, by name, a series that was written may be written again."""
+        """A heap: when, by name, a series may be written, or written again."""
         self._under_way = 0
         self._wake = asyncio.Event()
         self._is_losing = False
@@ -78,10 +78,17 @@ class EventRecorder:
         behind = sum(one.count > one.written for _, _, one in self._resting)
         return len(self._line) + self._under_way + behind
 
-    def tell(self, about: ObjectReference, kind: EventType, reason: str, message: str) -> None:
-        """Note it; never waits and never fails."""
+    def tell(
+        self, about: ObjectReference, kind: EventType, reason: str, message: str, *, after: float = 0.0
+    ) -> None:
+        """Note it; never waits and never fails. It is written `after` seconds at the earliest: others may need the server more."""
         series = self._correlator.observe(about, kind, reason, message, self._clock.now())
-        if not series.is_held:
+        if series.is_held:
+            return
+        if after:
+            self._rest(series, after)
+            self._wake.set()
+        else:
             self._queue(series)
 
     @asynccontextmanager
@@ -116,6 +123,11 @@ class EventRecorder:
             self._line.popitem(last=False)[0].is_held = False
             self._lose(f"more than {self._pace.waiting} wait")
         self._wake.set()
+
+    def _rest(self, series: Series, seconds: float) -> None:
+        series.is_held = True
+        series.name = series.name or self._names.make(series.about, series.first)
+        heapq.heappush(self._resting, (self._clock.monotonic() + seconds, series.name, series))
 
     async def _write_all(self) -> None:
         backoff = Backoff(_RETRY)
@@ -168,7 +180,7 @@ class EventRecorder:
         else:
             self._is_losing = False
             series.rest = min(LONGEST_REST, 2 * series.rest or FIRST_REST)
-            heapq.heappush(self._resting, (self._clock.monotonic() + series.rest, series.name, series))
+            self._rest(series, series.rest)
         finally:
             self._under_way -= 1
 

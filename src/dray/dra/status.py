@@ -38,7 +38,7 @@ DATA_BYTES: Final = 10 * 1024
 """Of one device's data: an API server takes no more."""
 DENIED_SECONDS: Final = 300.0
 """How long nothing is tried after a refusal of our rights; until then what would be written is dropped."""
-PAUSE: Final = 0.3
+PAUSE: Final = 0.5
 """Seconds between a claim's change and its status: a pod that starts has the machine for itself, and of claims that are
 deleted with their pod nothing is written."""
 _AT_ONCE: Final = 4

@@ -13,6 +13,7 @@ from dray.api.core import ObjectReference
 from dray.api.kinds import NODES, PODS, RESOURCE_CLAIMS
 from dray.client.event_recorder import EventRecorder
 from dray.dra.parcels import ClaimRef
+from dray.dra.status import PAUSE
 from dray.errors import ConflictError, Error, UnavailableError
 from dray.processes.agent_parts.node_view import NodeView
 
@@ -45,7 +46,14 @@ class AgentEvents:
     def tell(self, about: ObjectReference, reason: Reason, message: str) -> None:
         """One event about one object."""
         if self._recorder is not None:
-            self._recorder.tell(about, "Normal" if reason in _NORMAL else "Warning", reason.value, message)
+            is_good = reason in _NORMAL
+            self._recorder.tell(
+                about,
+                "Normal" if is_good else "Warning",
+                reason.value,
+                message,
+                after=PAUSE if is_good else 0.0,
+            )
 
     def tell_node(self, reason: Reason, message: str) -> None:
         """About the node that we serve."""
