@@ -11,11 +11,10 @@ import asyncio
 import contextlib
 import math
 import threading
-import weakref
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Final, TypeVar
 
 from dray.errors import Error, UnavailableError
@@ -24,13 +23,10 @@ from dray.runtime.logs import get_log
 _log = get_log("runtime.threads")
 
 MOST: Final = 32
-IDLE: Final = 4
-"""Threads that wait for the next call, at most."""
+IDLE_SECONDS: Final = 2.0
+"""That a thread waits for the next call."""
 
 T = TypeVar("T")
-
-_Inbox = SimpleQueue[Callable[[], bool] | None]
-"""What a thread does next, and whether it lives on after that; None ends it."""
 
 
 @dataclass(slots=True)
@@ -49,8 +45,7 @@ class Threads:
         self._running = 0
         self._held: dict[str, _Running] = {}
         self._ended = asyncio.Event()
-        self._idle: list[_Inbox] = []
-        weakref.finalize(self, _dismiss, self._idle)
+        self._idle = _Idle()
 
     async def run(
         self,
@@ -100,61 +95,79 @@ class Threads:
         late: Callable[[T], None] | None,
     ) -> _Running:
         loop = future.get_loop()
-        inbox = self._idle.pop() if self._idle else _new_thread()
 
-        def tell(take: Callable[[], None], idle: _Inbox | None) -> None:
+        def tell(take: Callable[[], None]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-                loop.call_soon_threadsafe(self._end, running, take, idle)
+                loop.call_soon_threadsafe(self._end, running, take)
 
-        def body() -> bool:
+        def body(rest: Callable[[], None]) -> None:
             try:
                 value = call()
             except Error as error:
-                tell(partial(_fail, future, error), inbox)
+                rest()
+                tell(partial(_fail, future, error))
             except BaseException as error:
-                tell(partial(_fail, future, error), None)
+                tell(partial(_fail, future, error))
                 raise
             else:
-                tell(partial(_succeed, future, value, late), inbox)
-            return not loop.is_closed()
+                rest()
+                tell(partial(_succeed, future, value, late))
 
-        inbox.put(body)
+        self._idle.run(body)
         self._running += 1
         self._held.update(dict.fromkeys(running.names, running))
         return running
 
-    def _end(self, running: _Running, take: Callable[[], None], idle: _Inbox | None) -> None:
+    def _end(self, running: _Running, take: Callable[[], None]) -> None:
         self._running -= 1
         for name in running.names:
             del self._held[name]
-        if idle is not None:
-            self._idle.append(idle)
-            if len(self._idle) > IDLE:
-                self._idle.pop(0).put(None)
         ended, self._ended = self._ended, asyncio.Event()
         ended.set()
         take()
 
 
-def _new_thread() -> _Inbox:
-    inbox: _Inbox = SimpleQueue()
-    try:
-        threading.Thread(target=_work, args=(inbox,), name="dray calls", daemon=True).start()
-    except RuntimeError as error:
-        raise UnavailableError("cannot start a thread: raise the limit of processes (ulimit -u)") from error
-    return inbox
+_Body = Callable[[Callable[[], None]], None]
+"""What a thread does. Before it tells anybody that it is done it calls what it is given: the next call may come at once."""
 
 
-def _work(inbox: _Inbox) -> None:
-    """What a thread does. It must not keep what it did: with it the caller's things would live on."""
-    while (body := inbox.get()) is not None and body():
-        del body
+class _Idle:
+    """The threads that are done, and wait a little for the next call."""
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inboxes: list[SimpleQueue[_Body]] = []
 
-def _dismiss(idle: list[_Inbox]) -> None:
-    """Whoever used them is gone."""
-    for inbox in idle:
-        inbox.put(None)
+    def run(self, body: _Body) -> None:
+        """In the thread that was done last, else in a new one."""
+        with self._lock:
+            if self._inboxes:
+                self._inboxes.pop().put(body)
+                return
+        try:
+            threading.Thread(target=self._work, args=(body,), name="dray calls", daemon=True).start()
+        except RuntimeError as error:
+            raise UnavailableError(
+                "cannot start a thread: raise the limit of processes (ulimit -u)"
+            ) from error
+
+    def _work(self, body: _Body) -> None:
+        inbox: SimpleQueue[_Body] = SimpleQueue()
+        while True:
+            body(lambda: self._rest(inbox))
+            del body  # with it the caller's things would live on
+            try:
+                body = inbox.get(timeout=IDLE_SECONDS)
+            except Empty:
+                with self._lock:
+                    if inbox in self._inboxes:
+                        self._inboxes.remove(inbox)
+                        return
+                body = inbox.get()  # it came in the last moment
+
+    def _rest(self, inbox: SimpleQueue[_Body]) -> None:
+        with self._lock:
+            self._inboxes.append(inbox)
 
 
 async def _taken(future: asyncio.Future[T], late: Callable[[T], None] | None) -> T:
