@@ -75,7 +75,7 @@ def containerd(tools: Tools) -> Iterator[Containerd]:
     private = PrivateDirectory()
     parts: list[Part] = []
     try:
-        leftovers.claim_kubelet_dir()
+        leftovers.claim_host_dirs()
         dirs = node.NodeDirs(private.path)
         dirs.make("node-1")
         node.make_cgroups(private.path)

@@ -222,7 +222,7 @@ def _address(given: Json) -> str:
 async def test_random_claims(devices: dict[str, list[Device]], tmp_path: Path) -> None:
     seen = Counter[str]()
     with CdiOracle() as cdi, DriverOracle() as oracle:
-        for seed in range(campaign(40, 1000)):
+        for seed in range(campaign(20, 1000)):
             claims = list(random_claims(random.Random(seed), devices))
             container = Container(tmp_path / str(seed))
             container.path.mkdir()

@@ -25,8 +25,9 @@ from dray.errors import ConflictError, Error, NotFoundError
 from dray.runtime.backoff import BackoffPolicy
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.tools import Tools
+from tests.campaign import campaign
 
-ROUNDS = 20
+ROUNDS = campaign(10, 20)
 WRITERS = 4
 OBJECTS = 24
 CONFIG = ReflectorConfig(

@@ -126,7 +126,7 @@ class Cluster(ControlPlane):
 
     def _prepare(self) -> None:
         """The mount namespace comes first: the API server runs in it too, to know the node by name."""
-        leftovers.claim_kubelet_dir()
+        leftovers.claim_host_dirs()
         self.dirs = node.NodeDirs(self.directory)
         self.dirs.make(self.node_name)
         node.make_cgroups(self.directory)

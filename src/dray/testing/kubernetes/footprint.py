@@ -47,8 +47,8 @@ def footprint() -> frozenset[str]:
         if leftovers.is_live(path)
     ]
     found = {f"file {place}" for place in _PLACES if Path(place).exists()}
-    if others and leftovers.KUBELET_DIR_MARK.exists():
-        found.discard(f"file {leftovers.KUBELET_DIR}")
+    if others:
+        found -= {f"file {path}" for path in leftovers.HOST_DIRS if (path / leftovers.MARK).exists()}
     found |= {f"file {path}" for path in leftovers.PARENT.glob(f"{leftovers.PREFIX}*")}
     found |= {f"interface {path.name}" for path in Path("/sys/class/net").iterdir()}
     found |= {f"cgroup {path}" for path in _cgroups()}

@@ -27,8 +27,11 @@ PARENT = Path("/tmp")  # noqa: S108 - a unix socket path holds 107 characters, s
 PREFIX = "dray-e2e-"
 CGROUPS = Path("/sys/fs/cgroup")
 KUBELET_DIR = Path("/var/lib/kubelet")
-# Says that a cluster, not the machine's owner, made KUBELET_DIR.
-KUBELET_DIR_MARK = KUBELET_DIR / ".made-by-dray-e2e"
+CNI_DIR = Path("/var/lib/cni")
+HOST_DIRS = (KUBELET_DIR, CNI_DIR)
+"""What a node's parts write to whatever they are told: a cluster mounts its own directories there, in its own namespace."""
+# Says that a cluster, not the machine's owner, made the directory.
+MARK = ".made-by-dray-e2e"
 LOCK = "lock"
 KILL_TIMEOUT_S = 20.0
 _MNT_DETACH = 2
@@ -118,7 +121,7 @@ def sweep(directory: Path) -> None:
     # A second look: a process that was just dying may have written once more.
     if directory.exists():
         shutil.rmtree(directory)
-    release_kubelet_dir()
+    release_host_dirs()
 
 
 def remains(directory: Path, ports: tuple[int, ...] = ()) -> list[str]:
@@ -153,8 +156,8 @@ def mounts(directory: Path) -> list[Path]:
 
 
 @contextmanager
-def kubelet_dir_lock() -> Iterator[None]:
-    """Held while KUBELET_DIR is made or removed, so that two clusters do not cross."""
+def _host_dirs_lock() -> Iterator[None]:
+    """Held while one of HOST_DIRS is made or removed, so that two clusters do not cross."""
     descriptor = os.open(KUBELET_DIR.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -163,21 +166,25 @@ def kubelet_dir_lock() -> Iterator[None]:
         os.close(descriptor)
 
 
-def claim_kubelet_dir() -> None:
-    """Make KUBELET_DIR where it does not exist: a cluster mounts its own directory over it, in its own namespace."""
-    with kubelet_dir_lock():
-        if not KUBELET_DIR.exists():
-            KUBELET_DIR.mkdir(mode=0o755)
-            KUBELET_DIR_MARK.touch()
+def claim_host_dirs() -> None:
+    """Make those of HOST_DIRS that do not exist, so that a cluster can mount its own over them."""
+    with _host_dirs_lock():
+        for directory in HOST_DIRS:
+            if not directory.exists():
+                directory.mkdir(mode=0o755)
+                (directory / MARK).touch()
 
 
-def release_kubelet_dir() -> None:
-    """Remove KUBELET_DIR where a cluster made it and no other needs it (removing it would undo their mount)."""
-    with kubelet_dir_lock():
-        if KUBELET_DIR_MARK.exists() and not any(is_live(other) for other in directories()):
-            KUBELET_DIR_MARK.unlink()
-            with suppress(OSError):
-                KUBELET_DIR.rmdir()
+def release_host_dirs() -> None:
+    """Remove those that a cluster made and no other needs (removing one would undo their mount)."""
+    with _host_dirs_lock():
+        if any(is_live(other) for other in directories()):
+            return
+        for directory in HOST_DIRS:
+            if (directory / MARK).exists():
+                (directory / MARK).unlink()
+                with suppress(OSError):
+                    directory.rmdir()
 
 
 def _environment(process: Path) -> list[bytes]:

@@ -54,6 +54,11 @@ class NodeDirs:
         return self.directory / "logs" / "node"
 
     @property
+    def networks(self) -> Path:
+        """`/var/lib/cni` inside: what containerd remembers of the pods' networks."""
+        return self.directory / "cni-results"
+
+    @property
     def settings(self) -> Path:
         """Stand-ins for files below `/proc/sys`."""
         return self.directory / "settings"
@@ -70,7 +75,7 @@ class NodeDirs:
     def make(self, node_name: str) -> None:
         """Make them all, and those that a program expects to find."""
         registered = [self.kubelet / name for name in ("device-plugins", "plugins", "plugins_registry")]
-        for path in (*registered, self.run / "cdi", self.log, self.settings):
+        for path in (*registered, self.run / "cdi", self.log, self.settings, self.networks):
             path.mkdir(parents=True)
         for setting in KERNEL_SETTINGS:
             copy = self.settings / setting
@@ -83,6 +88,7 @@ class NodeDirs:
 def namespace_command(dirs: NodeDirs) -> list[str | Path]:
     """A program that makes the mount namespace, says so with a file, and holds it until it is killed."""
     binds = [(dirs.run, "/run"), (dirs.log, "/var/log"), (dirs.kubelet, str(leftovers.KUBELET_DIR))]
+    binds += [(dirs.networks, str(leftovers.CNI_DIR))]
     binds += [(dirs.hosts, "/etc/hosts")]
     binds += [(dirs.settings / setting, f"/proc/sys/{setting}") for setting in KERNEL_SETTINGS]
     lines = ["set -e", "mount --make-rshared /"]  # shared, as pods with mount propagation ask for
