@@ -24,7 +24,7 @@ check: $(READY)  ## Format, lint, types, import contract
 tools: $(READY)  ## What `make e2e` builds first: Kubernetes and a machine, kept in ~/.cache
 	$(BIN)/python -m dray.testing.kubernetes install
 	$(BIN)/python -m dray.testing.machine install
-	$(BIN)/python -m tests.e2e.deploy_helm
+	$(BIN)/python -m tests.e2e.builds
 
 e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-e2e.lock

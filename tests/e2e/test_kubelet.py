@@ -24,6 +24,7 @@ from dray.testing.kubernetes import commands
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part
 from dray.testing.kubernetes.tools import Tools
+from tests.e2e.busybox_root import make_root
 
 Json = dict[str, Any]
 NODE, SAMPLE, DRIVER = "dray-node", "example.com/resource", "test-driver.cdi.k8s.io"
@@ -165,13 +166,7 @@ class Node:
 
 @pytest.fixture(scope="module")
 def rootfs(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("image")
-    for name in ("bin", "proc", "sys", "dev", "tmp"):
-        (root / name).mkdir()
-    (root / "bin/busybox").write_bytes(tools.path("busybox").read_bytes())
-    (root / "bin/busybox").chmod(0o755)
-    subprocess.run(["chroot", root, "/bin/busybox", "--install", "-s", "/bin"], check=True)
-    return root
+    return make_root(tmp_path_factory.mktemp("image"), tools)
 
 
 @pytest.fixture(scope="module")

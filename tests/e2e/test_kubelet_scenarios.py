@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     DeviceSpec,
     Mount,
 )
+from tests.e2e.busybox_root import make_root
 from tests.kubelet.plugins.real_plugin import Plugin
 from tests.processes.kubelet_node import Node, container, node_in
 
@@ -57,13 +57,7 @@ class RealNode(Node):
 
 @pytest.fixture(scope="module")
 def image(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> str:
-    root = tmp_path_factory.mktemp("rootfs")
-    for name in ("bin", "proc", "sys", "dev", "tmp"):
-        (root / name).mkdir()
-    (root / "bin/busybox").write_bytes(tools.path("busybox").read_bytes())
-    (root / "bin/busybox").chmod(0o755)
-    subprocess.run(["chroot", root, "/bin/busybox", "--install", "-s", "/bin"], check=True)
-    return f"dir:{root}"
+    return f"dir:{make_root(tmp_path_factory.mktemp('rootfs'), tools)}"
 
 
 def answer(library: Path) -> AllocateResponse:

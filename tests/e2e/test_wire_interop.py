@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
-import os
 import random
 import shutil
 import subprocess
@@ -30,12 +28,11 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
 from dray.wire.serve import serve
 from dray.wire.service import Client, Service, Streaming, methods_of
 from dray.wire.status import ERRORS, Code, status_of
+from tests.e2e.wire_peer import peer_program
 from tests.wire.samples import Plugin, devices, filled, ids_of, request_for, wait_until
 
 pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="the peer is a Go program")
 
-SOURCE = Path(__file__).parents[1] / "wire" / "peer"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dray" / "wire-peer"
 SERVICES: list[type[Service[Any]]] = [
     cri.RuntimeService,
     cri.ImagesService,
@@ -51,17 +48,7 @@ Answer = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def peer() -> Path:
-    """The peer program, built once for each state of its source."""
-    digest = hashlib.sha256()
-    for path in sorted(SOURCE.iterdir()):
-        digest.update(path.name.encode() + path.read_bytes())
-    program = CACHE / digest.hexdigest()[:16] / "peer"
-    if not program.exists():
-        program.parent.mkdir(parents=True, exist_ok=True)
-        fresh = program.with_suffix(f".{os.getpid()}")
-        subprocess.run(["go", "build", "-o", fresh, "."], cwd=SOURCE, check=True)
-        fresh.rename(program)
-    return program
+    return peer_program()
 
 
 @pytest.fixture

@@ -14,6 +14,10 @@ MODULES = {"1.36": "go.mod", "1.37": "kubernetes-1.37.mod"}
 Question = Literal["allocate", "select", "evaluate", "bench"]
 
 
+def program(version: str) -> Path:
+    return go_program(SOURCE, SOURCE / MODULES[version])
+
+
 class Oracle(GoOracle):
     """Kubernetes' own allocator, or its CEL."""
 
@@ -25,5 +29,4 @@ class Oracle(GoOracle):
         timeout: str = "5s",
         version: str = "1.36",
     ) -> None:
-        program = go_program(SOURCE, SOURCE / MODULES[version])
-        super().__init__([program, question, "-tier", tier, "-timeout", timeout])
+        super().__init__([program(version), question, "-tier", tier, "-timeout", timeout])

@@ -10,8 +10,12 @@ SOURCE = Path(__file__).parent
 MODULE = SOURCE.parent / "e2e" / "tools" / "kubernetes" / "go.mod"
 
 
+def program() -> Path:
+    return go_program(SOURCE, MODULE, "oracle-apply")
+
+
 class ApplyOracle(GoOracle):
     """It is asked for the schema of kinds, or for what a sequence of applies and updates makes."""
 
     def __init__(self) -> None:
-        super().__init__([go_program(SOURCE, MODULE, "oracle-apply")])
+        super().__init__([program()])

@@ -11,8 +11,12 @@ from tests.go_oracle import GoOracle, go_program
 SOURCE = Path(__file__).parent
 
 
+def program() -> Path:
+    return go_program(SOURCE, SOURCE / "go.mod", "oracle-driver")
+
+
 class DriverOracle(GoOracle):
     """It is asked for the end of `slices`, or for `metadata`; see main.go."""
 
     def __init__(self) -> None:
-        super().__init__([go_program(SOURCE, SOURCE / "go.mod", "oracle-driver")])
+        super().__init__([program()])

@@ -12,8 +12,12 @@ SOURCE = Path(__file__).parent
 MODULE = SOURCE.parent / "e2e" / "tools" / "kubernetes" / "go.mod"
 
 
+def program() -> Path:
+    return go_program(SOURCE, MODULE, "oracle-fit")
+
+
 class FitOracle(GoOracle):
     """It says for a pod what each plugin thinks of each node, and whom a change wakes. `gates` are GATE=true."""
 
     def __init__(self, *gates: str) -> None:
-        super().__init__([go_program(SOURCE, MODULE, "oracle-fit"), *gates])
+        super().__init__([program(), *gates])

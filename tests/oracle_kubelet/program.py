@@ -13,8 +13,12 @@ SOURCE = Path(__file__).parent
 MODULE = SOURCE.parent / "e2e" / "tools" / "kubernetes" / "go.mod"
 
 
+def program() -> Path:
+    return go_program(SOURCE, MODULE, "oracle-kubelet")
+
+
 class KubeletOracle(GoOracle):
     """The kubelet's own device and topology managers."""
 
     def __init__(self, question: Literal["merge", "devices"]) -> None:
-        super().__init__([go_program(SOURCE, MODULE, "oracle-kubelet"), question])
+        super().__init__([program(), question])

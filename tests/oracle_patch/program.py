@@ -18,11 +18,15 @@ TABLE = Path("src/dray/apiserver/patching/shapes.json")
 Shapes = dict[str, dict[str, str]]
 
 
+def program() -> Path:
+    return go_program(SOURCE, SOURCE / "go.mod", "oracle-patch")
+
+
 class PatchOracle(GoOracle):
     """Asked for a patched document, or for the shapes of all kinds."""
 
     def __init__(self) -> None:
-        super().__init__([go_program(SOURCE, SOURCE / "go.mod", "oracle-patch")])
+        super().__init__([program()])
 
 
 def generated_table() -> str:

@@ -30,11 +30,15 @@ REVIEWS = (
 )
 
 
+def program() -> Path:
+    return go_program(SOURCE, SOURCE / "go.mod", "oracle-proto")
+
+
 class ProtoOracle(GoOracle):
     """Asked for random bodies, for what a body means, or for the fields of all messages."""
 
     def __init__(self) -> None:
-        super().__init__([go_program(SOURCE, SOURCE / "go.mod", "oracle-proto")])
+        super().__init__([program()])
 
 
 def kinds() -> list[str]:

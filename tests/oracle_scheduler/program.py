@@ -12,8 +12,12 @@ SOURCE = Path(__file__).parent
 MODULE = SOURCE.parent / "e2e" / "tools" / "kubernetes" / "go.mod"
 
 
+def program() -> Path:
+    return go_program(SOURCE, MODULE, "oracle-scheduler")
+
+
 class SchedulerOracle(GoOracle):
     """It says for pods and a cluster which nodes do, and what devices a pod gets. `gates` are GATE=true."""
 
     def __init__(self, *gates: str) -> None:
-        super().__init__([go_program(SOURCE, MODULE, "oracle-scheduler"), *gates])
+        super().__init__([program(), *gates])

@@ -60,10 +60,8 @@ def _users(notes: str) -> set[str]:
 def build_image(source: Path, archive: Path) -> str:
     """Build the image of the checkout `source` into `archive`; returns its name. All but Dray's own layer is kept."""
     version: str = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
-    lock = runtime_lock((source / "requirements.lock").read_text())
-    base = _kept("base", (*PACKAGES, *_LEFT_OUT, *_FILES.values()), _write_base)
+    base, packages = image_trees(source)
     python = _python(base)
-    packages = _kept("packages", (python, lock), lambda root: _write_packages(root, lock, python))
     image = Image(
         name=f"{REPOSITORY}:{version}",
         architecture=go_architecture(),
@@ -79,6 +77,14 @@ def build_image(source: Path, archive: Path) -> str:
             write_layer(tree, layer)
         write_image(image, layers, archive)
     return image.name
+
+
+def image_trees(source: Path) -> tuple[Path, Path]:
+    """What is kept of the image: Debian's files, and the packages that the checkout `source` needs."""
+    lock = runtime_lock((source / "requirements.lock").read_text())
+    base = _kept("base", (*PACKAGES, *_LEFT_OUT, *_FILES.values()), _write_base)
+    python = _python(base)
+    return base, _kept("packages", (python, lock), lambda root: _write_packages(root, lock, python))
 
 
 def _kept(name: str, key: Sequence[str], write: Callable[[Path], None]) -> Path:
