@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import statistics
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from dray.runtime.garbage import settle
 from tests.e2e.dashboard_person import Person, person
 from tests.e2e.dashboard_world import World
 
@@ -47,8 +49,12 @@ _OPEN = f"""async ([route, sign]) => {{
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    usual = gc.get_threshold()
     with World(tmp_path_factory.mktemp("large"), more_nodes=NODES) as found:
+        settle()  # as `dray up` and `dray dashboard` do when they are ready
         yield found
+    gc.set_threshold(*usual)
+    gc.unfreeze()
 
 
 def _p95(measure: Callable[[int], float]) -> tuple[float, float]:

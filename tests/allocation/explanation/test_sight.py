@@ -10,7 +10,7 @@ from dray.allocation.cluster.workloads import workloads_of
 from dray.allocation.explanation.sight import Sight
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
 from dray.api.codec import view
-from dray.api.resource.slice import Device
+from dray.api.resource.slice import ResourceSlice
 from tests.allocation.dumps import claims, situation, slices
 from tests.allocation.world import Json, claim, device, piece, request, uses
 
@@ -22,8 +22,7 @@ def kinds(*made: Json, selector: str = MODEL) -> list[int]:
     given = slices(piece(*made)), claims(claim(request(1, selector)))
     one, other = situation(*given, profile=KUBERNETES_1_36), situation(*given, profile=CORRECT)
     sight = Sight(workloads_of(one.cluster)[0].pending, (one, other))
-    devices = one.cluster.slices[0].spec.devices or ()
-    return [sight.of("driver-a", each) for each in devices]
+    return list(sight.of(one.cluster.slices[0]))
 
 
 def gpu(name: str, model: str = "A", **fields: Any) -> Json:
@@ -59,9 +58,8 @@ def test_an_attribute_that_nobody_reads_but_that_has_no_value_fails_every_select
     bad["attributes"]["version"] = {"version": "one"}
     one = situation(slices(piece(good, other)), claims(claim(request(1, MODEL))))
     sight = Sight(workloads_of(one.cluster)[0].pending, (one,))
-    devices = one.cluster.slices[0].spec.devices or ()
-    assert sight.of("driver-a", devices[0]) == sight.of("driver-a", devices[1])
-    assert sight.of("driver-a", view(bad, Device)) != sight.of("driver-a", devices[0])
+    assert sight.of(one.cluster.slices[0]) == (0, 0)
+    assert sight.of(view(piece(bad), ResourceSlice)) == (1,)
 
 
 def test_partitions_are_each_their_own() -> None:
@@ -74,5 +72,16 @@ def test_partitions_are_each_their_own() -> None:
         claims(claim(request(1, MODEL))),
     )
     sight = Sight(workloads_of(one.cluster)[0].pending, (one,))
-    devices = [each for part in one.cluster.slices for each in part.spec.devices or ()]
-    assert len({sight.of("driver-a", each) for each in devices}) == 2
+    assert [sight.of(part) for part in one.cluster.slices] == [(0, 1), ()]
+
+
+def test_slices_that_are_alike_have_the_same_numbers() -> None:
+    one = situation(
+        slices(
+            piece(gpu("a"), gpu("b", "B"), name="one", pool="one"),
+            piece(gpu("c"), gpu("d", "B"), name="two", pool="two"),
+        ),
+        claims(claim(request(1, MODEL))),
+    )
+    sight = Sight(workloads_of(one.cluster)[0].pending, (one,))
+    assert [sight.of(part) for part in one.cluster.slices] == [(0, 1), (0, 1)]

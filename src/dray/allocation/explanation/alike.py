@@ -28,11 +28,11 @@ from dray.api.resource.slice import ResourceSlice
 class Likeness:
     """Nodes with equal keys are alike. `names` are the node's own and those of its pools.
 
-    `kinds` are the kinds of the devices in these pools: those of one kind pass and fail the same checks, on all nodes
-    that are alike.
+    `kinds` are the kinds of those devices in these pools that somebody has: those of one kind pass and fail the same
+    checks, on all nodes that are alike.
     """
 
-    key: Hashable
+    key: int
     names: tuple[str, ...]
     kinds: Mapping[DeviceID, int]
 
@@ -51,6 +51,7 @@ class Alike:
         self._pools = _Pools.of(allocator.slices)
         self._states = _states(allocator.rules, holders)
         self._kinds: dict[Hashable, int] = {}
+        self._keys: dict[Hashable, int] = {}
         self._known: dict[str, Likeness] = {}
 
     def is_for(self, other: Allocator) -> bool:
@@ -74,18 +75,20 @@ class Alike:
         name = node.metadata.name
         own = self._pools.own.get(name, ())
         names = (name, *[one.pool for one in own])
-        alone = Likeness(("only", name), names, {})
         try:
             selected = [one for one in self._pools.selective if slice_is_for(node, one)]
         except AllocationError:
-            return alone
+            return self._alone(name, names)
         if name in self._pools.odd or any(one.spec.per_device_node_selection for one in selected):
-            return alone
+            return self._alone(name, names)
         kinds: dict[DeviceID, int] = {}
         parts: list[tuple[PoolID, Hashable]] = [(pool, self._pool(pool, kinds)) for pool in own]
         parts += ((pool_of(one), ("shared", id(one))) for one in (*self._pools.everywhere, *selected))
         parts.sort(key=itemgetter(0))
-        return Likeness(tuple([part for _, part in parts]), names, kinds)
+        return Likeness(number_in(self._keys, tuple([part for _, part in parts])), names, kinds)
+
+    def _alone(self, name: str, names: tuple[str, ...]) -> Likeness:
+        return Likeness(number_in(self._keys, ("only", name)), names, {})
 
     def _pool(self, pool: PoolID, kinds: dict[DeviceID, int]) -> Hashable:
         """In the order in which devices are tried. Neighbours that differ only in their state may change places."""
@@ -95,11 +98,12 @@ class Alike:
             slices = sorted(slices, key=lambda one: one.metadata.name)
         found = list[tuple[int, int]]()
         for one in slices:
-            for device in one.spec.devices or ():
-                seen = self._sight.of(pool.driver, device)
+            for device, seen in zip(one.spec.devices or (), self._sight.of(one), strict=True):
                 taints = tuple([(each.key, each.value, each.effect) for each in device.taints])
-                kind = number_in(self._kinds, (seen, taints, states.get(device.name)))
-                kinds[DeviceID(pool.driver, pool.pool, device.name)] = kind
+                state = states.get(device.name)
+                kind = number_in(self._kinds, (seen, taints, state))
+                if state is not None:
+                    kinds[DeviceID(pool.driver, pool.pool, device.name)] = kind
                 found.append((seen, kind))
         runs = [tuple(sorted(run)) for _, run in groupby(found, key=itemgetter(0))]
         return pool.driver, tuple(runs), tuple(map(_amounts, slices))

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 
 from dray.allocation.allocator import Allocator
-from dray.allocation.candidates import counters_of
 from dray.allocation.cluster.situation import Situation
-from dray.allocation.device_values import ATTRIBUTES, Place, prepare
+from dray.allocation.device_values import ATTRIBUTES, Place
+from dray.allocation.explanation.looks import LOOKS
 from dray.allocation.faults import SelectorError
 from dray.api.resource.claim import ResourceClaim
-from dray.api.resource.slice import Device, DeviceAttribute
+from dray.api.resource.slice import ResourceSlice
 
 
 def number_in(known: dict[Hashable, int], contents: Hashable) -> int:
@@ -20,7 +20,7 @@ def number_in(known: dict[Hashable, int], contents: Hashable) -> int:
 
 
 class Sight:
-    """What claims can see of devices, in the eyes of all these situations. Kept for one question: devices stay as they are."""
+    """What claims can see of devices, in the eyes of all these situations."""
 
     def __init__(self, claims: Iterable[ResourceClaim], situations: Iterable[Situation]) -> None:
         places = set[Place]()
@@ -36,41 +36,25 @@ class Sight:
         names |= {f"{one.domain}/{one.name}" for one in places if one.kind == ATTRIBUTES}
         self._full_names = sorted(names)
         self._names: dict[str, tuple[str, ...]] = {}
-        self._faults: dict[Hashable, tuple[str, ...]] = {}
         self._kinds: dict[Hashable, int] = {}
-        self._devices: dict[int, int] = {}
+        self._slices: dict[Hashable, tuple[int, ...]] = {}
 
-    def of(self, driver: str, device: Device) -> int:
-        """The same number for devices that are the same to the claims as long as nobody uses them, taints aside."""
-        found = self._devices.get(id(device))
-        if found is None:
-            found = self._devices[id(device)] = number_in(self._kinds, self._seen(driver, device))
-        return found
-
-    def _seen(self, driver: str, device: Device) -> Hashable:
-        attributes = device.attributes
+    def of(self, one: ResourceSlice) -> tuple[int, ...]:
+        """For each device of the slice a number: the same for those that are the same to the claims as long as nobody
+        uses them, taints aside."""
+        looks, devices = LOOKS.of(one), one.spec.devices or ()
         if self._reads_all:
-            seen: tuple[object, ...] = tuple(sorted(attributes.items()))
+            read: list[Hashable] = [tuple(sorted(each.attributes.items())) for each in devices]
         else:
-            seen = tuple([attributes.get(name) for name in self._names_for(driver)])
-        rest: Hashable = None
-        if device.consumes_counters or device.binding_conditions:
-            # Devices of one counter set are not alike: each may draw on another part of it.
-            rest = (device.name, counters_of(device), device.binding_conditions)
-        capacity = tuple(
-            [
-                (name, str(one.value), one.value.kind, one.request_policy)
-                for name, one in device.capacity.items()
-            ]
-        )
-        doubtful = [
-            one
-            for one in attributes.values()
-            if (one.string_value is None and one.int_value is None) or one.version_values is not None
-        ]
-        faults = tuple(map(self._faults_of, doubtful)) if doubtful else ()
-        is_sound = not any(map(any, faults))
-        return driver, seen, capacity, bool(device.allow_multiple_allocations), is_sound or faults, rest
+            names = self._names_for(one.spec.driver)
+            read = [tuple([each.attributes.get(name) for name in names]) for each in devices]
+        # Most slices of a fleet are like another one.
+        key = looks, tuple(read)
+        found = self._slices.get(key)
+        if found is None:
+            found = tuple([number_in(self._kinds, pair) for pair in zip(looks, read, strict=True)])
+            self._slices[key] = found
+        return found
 
     def _names_for(self, driver: str) -> tuple[str, ...]:
         """In its driver's domain an attribute may be there under both names."""
@@ -79,19 +63,6 @@ class Sight:
             own = f"{driver}/"
             bare = [one.removeprefix(own) for one in self._full_names if one.startswith(own)]
             found = self._names[driver] = (*self._full_names, *bare)
-        return found
-
-    def _faults_of(self, one: DeviceAttribute) -> tuple[str, ...]:
-        """Where an attribute has no value, every selector fails on the device; with lists and without."""
-        has_list = one.int_values is not None or one.bool_values is not None or one.string_values is not None
-        is_simple = one.version_values is None and one.bool_value is None and not has_list
-        # The hash of a whole attribute takes longer than all of the rest.
-        key = one.version_value if is_simple else one
-        found = self._faults.get(key)
-        if found is None:
-            alone = Device(attributes={"one": one})
-            found = tuple([prepare("", alone, lists=lists).fault for lists in (False, True)])
-            self._faults[key] = found
         return found
 
 

@@ -121,8 +121,8 @@ class ResourceSliceSpec(Model, frozen=True, kw_only=True):
     shared_counters: tuple[CounterSet, ...] | None = None
 
 
-class ResourceSlice(Model, frozen=True, kw_only=True):
-    """Written by a DRA driver, read by the scheduler."""
+class ResourceSlice(Model, frozen=True, kw_only=True, gc=True, weakref=True):
+    """Written by a DRA driver, read by the scheduler. Referred to weakly by what is worked out from it once."""
 
     api_version: str = field(default_factory=always(RESOURCE_API))
     kind: str = field(default_factory=always("ResourceSlice"))
