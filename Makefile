@@ -21,7 +21,7 @@ check: $(READY)  ## Format, lint, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-tools: $(READY)  ## What `make e2e` builds first: Kubernetes and a machine, kept in ~/.cache
+tools: $(READY)  ## What `make e2e` builds first, kept in ~/.cache: Kubernetes, a machine, programs to compare with
 	$(BIN)/python -m dray.testing.kubernetes install
 	$(BIN)/python -m dray.testing.machine install
 	$(BIN)/python -m tests.e2e.builds

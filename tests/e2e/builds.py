@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dray.testing.image import image_trees
@@ -20,17 +22,26 @@ from tests.oracle_patch import program as patch
 from tests.oracle_proto import program as proto
 from tests.oracle_scheduler import program as scheduler
 
-_ORACLES = (apply, cdi, driver, fit, kubelet, patch, proto, scheduler)
-BUILDS: tuple[Callable[[], object], ...] = (
-    lambda: install_helm(locate(Path(__file__).parent / "tools")),
-    lambda: [oracle.program(version) for version in oracle.MODULES],
-    *(module.program for module in _ORACLES),
-    kubevirt_program,
-    peer_program,
-    lambda: image_trees(Path.cwd()),
-)
+BUILDS: dict[str, Callable[[], object]] = {
+    "helm": lambda: install_helm(locate(Path(__file__).parent / "tools")),
+    **{f"the allocator of {version}": partial(oracle.program, version) for version in oracle.MODULES},
+    "field manager": apply.program,
+    "CDI": cdi.program,
+    "readers of DRA drivers": driver.program,
+    "scheduler plugins": fit.program,
+    "kubelet": kubelet.program,
+    "patches": patch.program,
+    "protobuf": proto.program,
+    "scheduler": scheduler.program,
+    "KubeVirt": kubevirt_program,
+    "gRPC peer": peer_program,
+    "parts of the image": lambda: image_trees(Path.cwd()),
+}
 
 
 if __name__ == "__main__":
-    for build in BUILDS:
+    for name, build in BUILDS.items():
+        began = time.monotonic()
         build()
+        if (took := time.monotonic() - began) > 1:
+            print(f"{name}: made in {took:.0f} s", flush=True)

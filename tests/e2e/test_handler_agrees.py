@@ -30,8 +30,6 @@ from tests.campaign import campaign
 from tests.drivers.configured import drivers_by_resource, sockets_by_resource
 from tests.e2e.kubevirt_program import kubevirt_program
 
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="KubeVirt's code is Go")
-
 Json = dict[str, Any]
 UUID = "83b8f4f2-509f-382f-3c1e-e6bfe0fa{:04x}"
 GENERIC = {"kvm": "/dev/kvm", "tun": "/dev/net/tun", "vhost-net": "/dev/vhost-net", "sev": "/dev/sev"}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +19,6 @@ from dray.errors import Error, NotFoundError
 from dray.testing.launcher import AddressPool, Assigned, take_gpus, take_host_devices
 from tests.campaign import campaign
 from tests.e2e.kubevirt_program import kubevirt_program
-
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="KubeVirt's code is Go")
 
 RESOURCES = [
     "nvidia.com/GPU",

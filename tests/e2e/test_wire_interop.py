@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,8 +29,6 @@ from dray.wire.service import Client, Service, Streaming, methods_of
 from dray.wire.status import ERRORS, Code, status_of
 from tests.e2e.wire_peer import peer_program
 from tests.wire.samples import Plugin, devices, filled, ids_of, request_for, wait_until
-
-pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="the peer is a Go program")
 
 SERVICES: list[type[Service[Any]]] = [
     cri.RuntimeService,

@@ -114,7 +114,7 @@ def test_a_hung_call_does_not_keep_the_process_from_ending() -> None:
     program = """
 import asyncio, time
 from dray.errors import UnavailableError
-from dray.runtime.threads import IDLE_SECONDS, Threads
+from dray.runtime.threads import Threads
 async def main():
     try:
         await Threads().run(lambda: time.sleep(600), doing="sleep", seconds=0.05)
@@ -151,7 +151,7 @@ async def test_idle_threads_end_and_calls_in_that_moment_are_not_lost() -> None:
             await _until(lambda: not any(each.is_alive() for each in seen))
         elif number > 2:
             await asyncio.sleep(IDLE_SECONDS - 0.001 + 0.001 * (number - 3))  # as it is about to end
-    assert 2 <= len(seen) <= 5
+    assert 2 <= len(seen) <= 4  # the first three calls had one thread
 
 
 async def _until(is_so: Callable[[], bool]) -> None:
