@@ -3,17 +3,27 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Python keeps its bytecode, whatever the shell says: else each of the hundreds of programs that tests start compiles all of Dray.
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up test check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
+.PHONY: help up test test-all skips check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
 
 help:  ## Show the targets
-	@sed -n 's/^\([a-z0-9]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
 
 up: $(READY)  ## Start Dray on this machine, until Ctrl-C (ARGS="--sim laptop" simulates devices)
 	@$(BIN)/dray up $(ARGS)
 
-test: $(READY)  ## The tests that need no root and no Go
-	$(BIN)/python -m pytest tests --ignore=tests/e2e $(ARGS)
+PARALLEL = $(BIN)/python -m pytest -n auto --dist worksteal --durations 10
+
+test: $(READY)  ## The fast tests: no root, no Go, three minutes on two cores
+	$(PARALLEL) --tier fast --record build/tests/fast.json $(ARGS)
+
+test-all: test  ## All tests that need no root and no Go: those that start programs, too
+	$(PARALLEL) --tier programs --record build/tests/programs.json $(ARGS)
+
+skips: $(READY)  ## After the tests as root: what they skipped as a normal user; what is left must be in tests/skips.txt
+	$(BIN)/python -m tests.skips
 
 check: $(READY)  ## Format, lint, types, import contract
 	$(BIN)/ruff format --check .
@@ -31,8 +41,15 @@ e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m dray.testing.browser install
 	$(BIN)/python -m pytest tests/e2e $(ARGS)
 
-campaign: $(READY)  ## The long fuzz, crash and soak runs, e2e included: needs root and Go
-	DRAY_CAMPAIGN=1 $(MAKE) test e2e ARGS="-o faulthandler_timeout=3600 $(ARGS)"
+# SLICE=k/n runs the k-th of n equal shares; an hour is enough for one of 24. BOX=180 tries other cases than `make test`
+# for so many seconds, without e2e. SEED=N chooses the cases.
+SEED ?= 0
+campaign: $(READY)  ## The long fuzz, crash and soak runs: SLICE=k/n for a share, BOX=180 for three minutes of them
+ifdef BOX
+	DRAY_SEED=$(SEED) $(PARALLEL) --tier fast --tier programs --random-cases --box $(BOX) $(ARGS)
+else
+	DRAY_CAMPAIGN=1 DRAY_SLICE=$(SLICE) DRAY_SEED=$(SEED) $(MAKE) test-all e2e ARGS="--random-cases -o faulthandler_timeout=3600 $(ARGS)"
+endif
 
 bench: $(READY)  ## The benchmarks, with peers side by side
 	$(BIN)/dray bench
@@ -69,9 +86,12 @@ venv: $(READY)  ## Make the virtual environment only
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dray needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11.")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@test -x $(BIN)/python || { echo "making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "installing the packages of requirements.lock (about a minute the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "compiling bytecode"
+	@$(BIN)/python -m compileall -q src tests
 	@touch $@
 
 clean:  ## Remove what the targets made

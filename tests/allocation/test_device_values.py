@@ -16,7 +16,7 @@ from dray.api.resource.slice import Device
 from dray.api.semver import SemVer
 from dray.cel.library.quantity import QuantityValue
 from tests.allocation.selecting import DRIVER, LISTS, A, C, device, prepared, selector
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.cel.generate import generate_selector_case
 
 
@@ -94,7 +94,7 @@ def _devices(dice: random.Random) -> list[tuple[str, Device]]:
 
 def test_equal_projections_have_equal_answers() -> None:
     met = 0
-    for seed in range(campaign(300, 20_000)):
+    for seed in seeds(300, 20_000):
         dice = random.Random(f"projection {seed}")
         try:
             found = selector(generate_selector_case(seed)["expression"])

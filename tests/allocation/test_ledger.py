@@ -22,7 +22,7 @@ from tests.allocation.world import (
     typed,
     uses,
 )
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 
 def everything(ledger: Ledger) -> list[object]:
@@ -39,7 +39,7 @@ def everything(ledger: Ledger) -> list[object]:
 @pytest.mark.parametrize("profile", list(PROFILES))
 def test_a_search_that_fails_leaves_nothing_behind(profile: str) -> None:
     failed = 0
-    for seed in range(campaign(150, 5_000)):
+    for seed in seeds(150, 5_000):
         make = random_case if seed % 2 else odd_case
         read, allocator, _ = typed(make(seed) | {"tier": "experimental"}, profile)
         try:

@@ -12,7 +12,7 @@ from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
 from tests.allocation.generate import generate_case
 from tests.allocation.random_cases import random_case
 from tests.allocation.world import Json, claim, counters, device, devices, piece, request, uses
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 NUMA, ROOT = "resource.kubernetes.io/numaNode", "resource.kubernetes.io/pcieRoot"
 
@@ -117,7 +117,7 @@ def test_best_fit_takes_the_node_that_loses_least() -> None:
 def test_best_fit_finds_a_fit_whenever_first_fit_does() -> None:
     """In its own right where the profile makes no mistakes, and the fit is a valid one."""
     fitting = 0
-    for seed in range(campaign(300, 20_000)):
+    for seed in seeds(300, 20_000):
         case = read_case(random_case(seed, errors=False))
         allocator = allocator_of(case, CompiledSelectors, CORRECT)
         plain = outcome(allocator, case)

@@ -27,7 +27,7 @@ from dray.errors import (
     ProtocolError,
     UnavailableError,
 )
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 CLASSES = [value for _, value in inspect.getmembers(errors, inspect.isclass) if issubclass(value, Error)]
 
@@ -165,7 +165,7 @@ bodies = st.recursive(
 )  # fmt: skip
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 20_000), deadline=None)
+@settings(max_examples=campaign(200, 20_000))
 @given(st.integers(0, 700), bodies | st.binary(max_size=20))
 def test_any_answer_becomes_an_error(code: int, body: object) -> None:
     error = error_from_status(code, {"kind": "Status", **body} if isinstance(body, dict) else body)

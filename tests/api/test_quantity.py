@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from dray.api.quantity import ZERO, Format, Quantity
 from dray.errors import InvalidError
 from tests.api.oracle.compare import differences
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 CORPUS = Path(__file__).parent / "quantity_cases.jsonl"
 
@@ -86,7 +86,7 @@ def test_bad_texts_say_why(text: str, message: str) -> None:
         Quantity(text)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 20_000), deadline=None)
+@settings(max_examples=campaign(200, 20_000))
 @given(texts, texts)
 def test_arithmetic_is_exact(left: str, right: str) -> None:
     a, b = Quantity(left), Quantity(right)
@@ -105,7 +105,7 @@ def test_arithmetic_is_exact(left: str, right: str) -> None:
     assert a.milli_value() == ((x * 1000).__ceil__() if x > 0 else (x * 1000).__floor__())
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 20_000), deadline=None)
+@settings(max_examples=campaign(200, 20_000))
 @given(texts)
 def test_canonical_text_reads_back(text: str) -> None:
     quantity = Quantity(text)
@@ -114,7 +114,7 @@ def test_canonical_text_reads_back(text: str) -> None:
     assert str(Quantity(str(fresh)) + ZERO) == str(fresh)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(300, 100_000), deadline=None)
+@settings(max_examples=campaign(300, 100_000))
 @given(st.one_of(st.text(max_size=40), st.text(alphabet="0123456789.+-eEinumkKMGTP", max_size=40)))
 def test_any_text_is_a_quantity_or_invalid(text: str) -> None:
     try:

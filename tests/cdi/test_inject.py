@@ -22,7 +22,7 @@ from dray.cdi.spec import (
 )
 from dray.cdi.validate import file_faults
 from dray.errors import Error, HardwareError, InvalidError
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.cdi.generate import Generator, as_text
 
 HOST = {
@@ -230,7 +230,7 @@ def test_an_oci_spec_of_the_wrong_form(oci: dict[str, Any], field: str) -> None:
 def test_random_specs_change_nothing_but_the_copy() -> None:
     """And a second injection changes only what adds up: hooks and rules."""
     applied = 0
-    for seed in range(campaign(200, 5_000)):
+    for seed in seeds(200, 5_000):
         generator = Generator(seed, 0.01)
         read = read_spec(as_text(generator.spec()), "f")
         oci = generator.container()

@@ -15,7 +15,7 @@ from dray.cdi.spec import (
 )
 from dray.cdi.validate import advice, check_spec, faults, file_advice, file_faults, load_spec
 from dray.errors import InvalidError
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.cdi.generate import Generator, as_text
 
 ENV = Edits(env=("A=1",))
@@ -184,7 +184,7 @@ def test_a_second_document_is_told() -> None:
 def test_broken_texts_are_refused_and_nothing_else_happens() -> None:
     """Bytes changed, cut out and doubled: a spec or an InvalidError that starts with the file."""
     refused = 0
-    for seed in range(campaign(400, 20_000)):
+    for seed in seeds(400, 20_000):
         generator = Generator(seed)
         random, data = generator.random, bytearray(as_text(generator.spec()).encode())
         for _ in range(random.randint(1, 4)):

@@ -15,7 +15,7 @@ from dray.cel.faults import CelError, EvaluationError
 from dray.cel.program import compile_expression
 from dray.cel.reads import Read
 from dray.cel.values import EvaluationCancelledError, Uint
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.cel.evaluating import ATTRIBUTES as A
 from tests.cel.evaluating import DOMAIN, LIBRARIES, LIMIT, device, evaluate, outcome, program, selector
 from tests.cel.random_expressions import VARIABLES, random_case
@@ -101,7 +101,7 @@ def test_the_fast_way_keeps_kinds_apart() -> None:
 def test_both_ways_agree_on_random_expressions() -> None:
     environment = Environment(VARIABLES, LIBRARIES)
     compiled = fast = values = 0
-    for seed in range(campaign(500, 50_000)):
+    for seed in seeds(500, 50_000):
         text, bindings = random_case(seed)
         try:
             found = compile_expression(text, environment)
@@ -126,7 +126,7 @@ def test_the_fast_way_cannot_pass_the_limit() -> None:
     """What has a fast way never costs more than the limit."""
     environment = Environment({"i": t.INT, "b": t.BOOL}, LIBRARIES)
     tried = 0
-    for seed in range(campaign(300, 20_000)):
+    for seed in seeds(300, 20_000):
         text, bindings = random_case(seed)
         try:
             compiled = compile_expression(text.replace("m.x.a", "b").replace("d", "b"), environment, 2000)
@@ -193,7 +193,7 @@ def test_what_is_not_read_does_not_matter() -> None:
     """The promise behind `reads`, on random expressions: other values elsewhere give the same outcome."""
     environment = Environment(VARIABLES, LIBRARIES)
     checked = 0
-    for seed in range(campaign(300, 20_000)):
+    for seed in seeds(300, 20_000):
         text, bindings = random_case(seed)
         try:
             compiled = compile_expression(text, environment)

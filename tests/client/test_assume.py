@@ -278,7 +278,7 @@ class Machine(RuleBasedStateMachine):
 
 
 TestAssumeMachine = Machine.TestCase
-TestAssumeMachine.settings = settings(max_examples=campaign(40, 5000), stateful_step_count=40, deadline=None)
+TestAssumeMachine.settings = settings(max_examples=campaign(40, 5000), stateful_step_count=40)
 
 
 async def test_on_a_real_informer(server: ScriptedServer, client: Client) -> None:

@@ -24,7 +24,7 @@ def line(kind: str, document: Any) -> bytes:
     return msgspec.json.encode({"type": kind, "object": document})
 
 
-@settings(max_examples=campaign(100, 5_000), deadline=None)
+@settings(max_examples=campaign(100, 5_000))
 @given(
     parts=st.lists(st.binary(max_size=30).map(lambda b: b.replace(b"\n", b"")), max_size=20),
     seed=st.integers(),
@@ -127,7 +127,7 @@ VALID = [
 ]
 
 
-@settings(max_examples=campaign(300, 100_000), deadline=None)
+@settings(max_examples=campaign(300, 100_000))
 @given(
     data=st.binary(max_size=100),
     base=st.sampled_from([b"", *VALID]),

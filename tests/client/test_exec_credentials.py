@@ -251,7 +251,7 @@ def test_death_by_signal_is_told() -> None:
         read_answer(plugin(Path("/p")), Said(-9, b"", b""))
 
 
-@settings(max_examples=campaign(200, 50_000), deadline=None)
+@settings(max_examples=campaign(200, 50_000))
 @given(data=st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
 def test_any_bytes_are_an_error_of_ours(data: bytes) -> None:
     with pytest.raises(Error):

@@ -27,7 +27,7 @@ from dray.errors import (
     UnavailableError,
 )
 from dray.runtime.clock import FakeClock
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.client.certificates import Authority
 from tests.client.servers import (
     ScriptedServer,
@@ -254,7 +254,7 @@ def spoiled(rng: random.Random) -> bytes:
 
 
 async def test_spoiled_answers_are_clear_errors() -> None:
-    rng = random.Random(5)
+    rng = seeded(5)
     failures: set[type[Error]] = set()
     async with (
         raw_server(lambda: spoiled(rng)) as url,

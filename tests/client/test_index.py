@@ -22,7 +22,7 @@ def entry(name: str, version: int, words: Words) -> Entry[Words]:
     return Entry(("ns", name), f"uid-{name}", str(version), words)
 
 
-@settings(max_examples=campaign(200, 50_000), deadline=None)
+@settings(max_examples=campaign(200, 50_000))
 @given(CHANGES)
 def test_same_as_looking_through_everything(changes: list[tuple[str, Words | None]]) -> None:
     index: Index[Words] = Index(lambda words: words)

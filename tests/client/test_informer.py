@@ -18,7 +18,7 @@ from dray.client.requests import Selection
 from dray.client.store import Added, Change, Entry, Key, replay
 from dray.errors import DeniedError, InvariantError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.client.answers import HANG, config_map, event, page, until
 from tests.client.mini_api import MiniApi, serving
 from tests.client.servers import ScriptedServer, lines, status
@@ -174,7 +174,7 @@ def check(informer: Informer[ConfigMap]) -> None:
         assert list(informer.indexed("digit", value)) == found
 
 
-@pytest.mark.parametrize("seed", range(campaign(2, 200)))
+@pytest.mark.parametrize("seed", seeds(2, 200))
 @pytest.mark.parametrize("buffer", [3, 4096])
 async def test_indexes_and_changes_through_all_faults(seed: int, buffer: int) -> None:
     """Watches cut, truncated, garbled, expired, compacted; small buffers that overflow: the log replays to the cache."""

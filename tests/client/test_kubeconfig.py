@@ -290,7 +290,7 @@ def test_endless_files_are_cut_off() -> None:
         find_access("/dev/zero", environ={})
 
 
-@settings(max_examples=campaign(150, 100_000), deadline=None)
+@settings(max_examples=campaign(150, 100_000))
 @given(data=st.binary(max_size=300) | st.text(max_size=200).map(str.encode))
 def test_random_bytes_are_a_clear_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "random-kubeconfig"
@@ -306,7 +306,7 @@ JSONISH = st.recursive(
 )
 
 
-@settings(max_examples=campaign(150, 50_000), deadline=None)
+@settings(max_examples=campaign(150, 50_000))
 @given(
     place=st.sampled_from(["cluster", "user", "context", "top"]),
     field=st.sampled_from(

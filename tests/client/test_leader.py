@@ -14,7 +14,7 @@ from dray.client.access import ClusterAccess
 from dray.client.leader import LeaderConfig, LeaderElection, LeadershipLostError, own_identity
 from dray.client.lease import LeaseTimes
 from dray.runtime.clock import FakeClock
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.client.answers import until
 from tests.client.lease_api import Candidate, LeaseApi, serving_lease
 
@@ -316,7 +316,7 @@ async def test_body_that_fails_gives_the_lease_back() -> None:
         assert "holderIdentity" not in api.spec
 
 
-@pytest.mark.parametrize("seed", range(campaign(3, 300)))
+@pytest.mark.parametrize("seed", seeds(3, 300))
 async def test_never_two_leaders_whatever_happens(seed: int) -> None:
     rng = random.Random(seed)
     async with racing(3, seed) as race:

@@ -21,7 +21,7 @@ from dray.client.store import Added, Change, Deleted, Entry, Key, Modified, repl
 from dray.errors import DeniedError, NotFoundError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import FakeClock
-from tests.campaign import campaign
+from tests.campaign import seeded, seeds
 from tests.client.answers import HANG, config_map, event, page, until
 from tests.client.mini_api import MiniApi, serving
 from tests.client.servers import ScriptedServer, lines, status
@@ -163,7 +163,7 @@ async def test_later_refusals_never_end_it(server: ScriptedServer, client: Clien
 
 async def test_a_server_that_is_away_is_waited_for() -> None:
     clock = FakeClock()
-    api = MiniApi(random.Random(1))
+    api = MiniApi(seeded(1))
     api.put("a")
     async with serving(api):
         pass
@@ -241,7 +241,7 @@ class Witness:
                 assert known == change.old
 
 
-@pytest.mark.parametrize("seed", range(campaign(3, 100)))
+@pytest.mark.parametrize("seed", seeds(3, 100))
 async def test_cache_and_log_stay_true_through_chaos(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     """Writes, cut and garbled watches, refusals, compactions and server restarts; then compare."""
     caplog.set_level(logging.ERROR)

@@ -258,7 +258,7 @@ class Run:
 ACTIONS = ["write"] * 6 + ["unrelated", "compact", "cut", "cut", "drain", "relist"]
 
 
-@settings(max_examples=campaign(200, 20_000), deadline=None)
+@settings(max_examples=campaign(200, 20_000))
 @given(seed=st.integers(0, 2**32), actions=st.lists(st.sampled_from(ACTIONS), max_size=80))
 def test_log_and_cache_always_match_the_server(seed: int, actions: list[str]) -> None:
     rng = random.Random(seed)
@@ -301,7 +301,7 @@ def check_log(run: Run) -> None:
     assert run.state.generation == len(run.log)
 
 
-@settings(max_examples=campaign(100, 5_000), deadline=None)
+@settings(max_examples=campaign(100, 5_000))
 @given(seed=st.integers(0, 2**32), first=st.integers(0, 20), second=st.integers(0, 20))
 def test_diff_of_two_snapshots_leads_from_one_to_the_other(seed: int, first: int, second: int) -> None:
     rng = random.Random(seed)

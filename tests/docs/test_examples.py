@@ -68,7 +68,7 @@ def _command(part: str) -> tuple[str, str]:
 
 
 def test_shell_examples_name_real_targets() -> None:
-    targets = set(re.findall(r"^([a-z0-9]+):", Path("Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", Path("Makefile").read_text(), re.MULTILINE))
     for page in _with("sh"):
         for line in "".join(_blocks(page, "sh")).splitlines():
             words = line.split("#")[0].split()

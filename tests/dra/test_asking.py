@@ -137,7 +137,7 @@ def test_a_huge_name_is_not_repeated_in_the_error() -> None:
     assert len(str(failure.value)) < 300
 
 
-@settings(max_examples=campaign(60, 3000), deadline=None)
+@settings(max_examples=campaign(60, 3000))
 @given(
     device=st.text(max_size=70),
     request=st.text(max_size=70),

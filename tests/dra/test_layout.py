@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from dray.api.limits import MAX_DEVICES
@@ -15,7 +13,7 @@ from dray.api.resource.slice import (
 )
 from dray.api.resource.slice import Device as PoolDevice
 from dray.dra.slices.layout import Layout, PoolContents, SliceContents, lay_out, parse_version
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.dra.pools import DRIVER, NODE, counter_set, faults_of, pool, pool_device
 
 OLD, NEW = (1, 34), (1, 36)
@@ -146,7 +144,7 @@ def test_what_the_server_says_of_itself(major: str, minor: str, version: tuple[i
 
 
 def test_any_pool_keeps_the_limits_and_loses_nothing() -> None:
-    rng = random.Random(6)
+    rng = seeded(6)
     for _ in range(campaign(60, 3000)):
         sets = [counter_set(f"g{i}") for i in range(rng.choice([0, 1, 9, 20]))]
         devices = []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.campaign import LONG, campaign
+from tests.campaign import LONG, campaign, seeds
 
 ROOT = Path(__file__).parents[2]
 STEPS = {
@@ -58,14 +58,14 @@ def test_killed_at_every_step(directory: Path) -> None:
     assert outcome["kills"] >= (70 if LONG else 8)
 
 
-@pytest.mark.parametrize("seed", range(campaign(1, 25)))
+@pytest.mark.parametrize("seed", seeds(1, 25))
 def test_random_lives(directory: Path, seed: int) -> None:
     outcome = run("random_lives", directory, campaign(25, 200), seed)
     assert outcome["faults"] == []
     assert outcome["kills"] > 0
 
 
-@pytest.mark.parametrize("seed", range(campaign(2, 40)))
+@pytest.mark.parametrize("seed", seeds(2, 40))
 def test_several_processes_at_once(directory: Path, seed: int) -> None:
     count = campaign(12, 60)
     outcome = run("together", directory, count, seed)

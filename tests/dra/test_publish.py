@@ -26,7 +26,7 @@ from dray.dra.slices.reconcile import PoolOwner
 from dray.errors import Error, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.backoff import BackoffPolicy
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.dra.pools import DRIVER, NODE, counter_set, is_complete, pool, pool_device
 
 replace = msgspec.structs.replace
@@ -274,7 +274,7 @@ async def test_killed_after_any_step(client: Client, count: int) -> None:
 
 async def test_whatever_happens_the_pool_ends_right(client: Client) -> None:
     """Wants, foreign writes, kills and wakes in any order."""
-    rng = random.Random(7)
+    rng = seeded(7)
     for _ in range(campaign(6, 300)):
         contents = pool(rng.choice([0, 3, 130, 260]), rng.choice(["", "x"]), rng.choice(["", "gone"]))
         try:

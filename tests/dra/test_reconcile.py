@@ -28,7 +28,7 @@ from dray.dra.slices.reconcile import (
     taint_keys,
     taint_times,
 )
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.dra.pools import DRIVER, NODE, OWNER, faults_of, is_complete, pool, pool_device, to_document
 
 MOMENT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -353,7 +353,7 @@ def ours(slices: Sequence[ResourceSlice]) -> list[ResourceSlice]:
 
 
 def test_from_any_state_to_any_pool_even_if_interrupted() -> None:
-    rng = random.Random(8)
+    rng = seeded(8)
     for _ in range(campaign(80, 5000)):
         server, contents = Server(), random_contents(rng)
         for _ in range(rng.randrange(4)):

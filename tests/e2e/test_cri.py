@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from dray.errors import HardwareError, InvalidError, NotFoundError, UnavailableE
 from dray.kubelet.runtimes.contract import ContainerConfig, Runtime, Security, State
 from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
 from dray.testing.kubernetes.tools import Tools
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.e2e.containerd_part import IMAGE, Containerd, containerd
 from tests.kubelet.runtimes.conformance import SHORT_DIGITS, Conformance, World, told, wait_state, wait_text
 
@@ -64,7 +63,7 @@ class TestCri(Conformance):
 
     async def test_kills_of_the_kubelet_lose_and_double_nothing(self, world: World) -> None:
         """A runtime ends the work of a call with the call, so what was being started is started again, as pods are."""
-        seed = random.Random(5)
+        seed = seeded(5)
         for turn in range(campaign(3, 60)):
             uid = f"k{turn}"
             marks = world.shared / uid

@@ -18,7 +18,7 @@ from dray.testing.kubernetes import commands
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part, wait_until
 from dray.testing.kubernetes.tools import KUBERNETES_VERSION, Tools
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -316,7 +316,7 @@ def test_a_pod_that_the_kubelet_did_not_admit(scenes: ControlPlane) -> None:
 
 def test_random_pods_are_foretold(scenes: ControlPlane, tmp_path: Path) -> None:
     """More pods of all kinds, on what is left; some of the earlier ones end meanwhile."""
-    dice = random.Random(36)
+    dice = seeded(36)
     placed: list[str] = []
     refused = 0
     for number in range(campaign(30, 400)):

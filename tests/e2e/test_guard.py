@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
@@ -38,7 +37,7 @@ from dray.runtime.certificates import serving_certificate
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.control_plane import ControlPlane
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.e2e.guard_process import GuardProcess, refusing, remove_hook
 
 NS = "dray-guarded"
@@ -234,7 +233,7 @@ async def test_a_write_that_another_webhook_refuses_frees_its_device(
 async def test_conflicts_writers_and_kills_never_store_a_device_twice_and_leave_all_free(
     client: Client, guard: GuardProcess
 ) -> None:
-    rng = random.Random(20_260)
+    rng = seeded(20_260)
     names, devices = [f"c{number}" for number in range(8)], [f"g{number}" for number in range(5)]
     await add(client, *names)
     fates: Counter[str] = Counter()

@@ -26,7 +26,7 @@ from dray.drivers.health import check_required
 from dray.errors import Error
 from dray.hardware.host_root import HostRoot
 from dray.testing.host import Host, MdevType
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.drivers.configured import drivers_by_resource, sockets_by_resource
 from tests.e2e.kubevirt_program import kubevirt_program
 
@@ -211,7 +211,7 @@ def compare_lists(driver: Driver, devices: list[Device], listed: list[Json]) -> 
 
 
 def test_random_machines(program: Path, tmp_path: Path) -> None:
-    rng = random.Random(11)
+    rng = seeded(11)
     found = Counter[str]()
     for number in range(campaign(12, 200)):
         host = random_machine(rng, tmp_path / str(number))

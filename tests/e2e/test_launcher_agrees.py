@@ -17,7 +17,7 @@ import pytest
 
 from dray.errors import Error, NotFoundError
 from dray.testing.launcher import AddressPool, Assigned, take_gpus, take_host_devices
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.e2e.kubevirt_program import kubevirt_program
 
 RESOURCES = [
@@ -165,7 +165,7 @@ def their_answers(oracle: Path, cases: list[Case]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("make", [random_case, fitting_case])
 def test_random_cases(oracle: Path, make: Callable[[random.Random], Case]) -> None:
-    rng = random.Random(7)
+    rng = seeded(7)
     cases = [make(rng) for _ in range(campaign(300, 20_000))]
     theirs = their_answers(oracle, cases)
     assert len(theirs) == len(cases)

@@ -26,7 +26,7 @@ from dray.dra.claims.prepare import Preparer, open_preparer
 from dray.dra.names import driver_name
 from dray.dra.slices.view import pool_devices
 from dray.drivers.contract import Device, Health
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.dra.prepare_node import POOL, Node, PlainDriver, claim_of, ref_of
 from tests.drivers.machine import build
 from tests.drivers.nvidia.cards import watched
@@ -222,7 +222,7 @@ def _address(given: Json) -> str:
 async def test_random_claims(devices: dict[str, list[Device]], tmp_path: Path) -> None:
     seen = Counter[str]()
     with CdiOracle() as cdi, DriverOracle() as oracle:
-        for seed in range(campaign(20, 1000)):
+        for seed in seeds(20, 1000):
             claims = list(random_claims(random.Random(seed), devices))
             container = Container(tmp_path / str(seed))
             container.path.mkdir()

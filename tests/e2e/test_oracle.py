@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, compare, random_cases
 from tests.oracle.corpus import ALLOCATION, SELECTOR, TIER_SIZES
@@ -23,7 +22,7 @@ def read(path: Path) -> list[Case]:
 
 
 def sample(cases: list[Case]) -> list[Case]:
-    return random.Random(1).sample(cases, campaign(100, len(cases)))
+    return seeded(1).sample(cases, campaign(100, len(cases)))
 
 
 def test_recorded_answers() -> None:

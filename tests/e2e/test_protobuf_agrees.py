@@ -13,7 +13,7 @@ from dray.apiserver.http.protobuf.schema import Message, Shape, message_of
 from dray.apiserver.http.protobuf.wire import parts, payloads
 from dray.apiserver.patching.documents import is_same
 from dray.errors import InvalidError
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.oracle_proto.program import TABLE, ProtoOracle, generated_table, kinds
 
 MAGIC = len(b"k8s\0")
@@ -29,7 +29,7 @@ def test_random_objects_of_every_kind_are_read_as_client_go_reads_them() -> None
     wrong, seen, count = [], set[tuple[str, int]](), 0
     with ProtoOracle() as oracle:
         for kind in kinds():
-            for seed in range(campaign(30, 1000)):
+            for seed in seeds(30, 1000):
                 answer = oracle.ask({"ask": "fill", "kind": kind, "seed": seed})
                 body, count = b64decode(answer["body"]), count + 1
                 message = _message(kind)
@@ -46,7 +46,7 @@ def test_broken_bodies_are_refused_or_read_as_client_go_reads_them() -> None:
     outcomes, wrong = Counter[str](), []
     with ProtoOracle() as oracle:
         for kind in kinds():
-            for seed in range(campaign(30, 1000)):
+            for seed in seeds(30, 1000):
                 answer = oracle.ask({"ask": "fill", "kind": kind, "seed": seed})
                 body = _broken(b64decode(answer["body"]), random.Random(f"{kind} {seed}"))
                 cause = _compare(oracle, body)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from collections import Counter
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from dray.errors import Error
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.tools import Tools
 from dray.testing.settled import disorder
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.e2e import shared_workload as workload
 from tests.e2e.claim_witness import Witness
 from tests.e2e.shared_cluster import Shared, shared
@@ -106,7 +105,7 @@ async def wait_asked(client: Client) -> None:
     """The API server takes a moment to hear of a webhook: until then it lets everything through."""
     await client.create(
         RESOURCE_CLAIMS,
-        workload.claim("twice", random.Random(0)) | {"metadata": {"name": "twice", "namespace": workload.NS}},
+        workload.claim("twice", seeded(0)) | {"metadata": {"name": "twice", "namespace": workload.NS}},
     )
     one = {"request": "r", "driver": workload.WHOLE, "pool": "none", "device": "d"}
     change = {"status": {"allocation": {"devices": {"results": [one, one]}}}}

@@ -190,7 +190,6 @@ def check(machine: Machine, entry: str, content: bytes | str | None) -> None:
 
 @settings(
     max_examples=campaign(150, 5000),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())

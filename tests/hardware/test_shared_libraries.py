@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from dray.hardware.shared_libraries import (
     read_loader_cache,
     read_shared_library,
 )
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.hardware.elf_files import elf, library, new_cache, old_cache
 
 ENTRIES = [("libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"), ("libz.so.1", "/lib/libz.so.1")]
@@ -86,7 +85,7 @@ def test_no_cache_and_no_cache_at_all(root: HostRoot) -> None:
 
 
 def test_damaged_caches_raise_nothing_else() -> None:
-    chance = random.Random(7)
+    chance = seeded(7)
     for whole in (new_cache(ENTRIES), old_cache(ENTRIES)):
         for _ in range(campaign(300, 100_000)):
             damaged = bytearray(whole[: chance.randrange(len(whole) + 1)])
@@ -120,7 +119,7 @@ def test_what_is_no_library(root: HostRoot) -> None:
 
 
 def test_damaged_libraries_raise_nothing(root: HostRoot) -> None:
-    chance = random.Random(8)
+    chance = seeded(8)
     whole = elf("libcuda.so.1")
     for _ in range(campaign(300, 50_000)):
         damaged = bytearray(whole[: chance.randrange(len(whole) + 1)])

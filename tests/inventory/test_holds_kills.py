@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from dray.inventory.holds import Holds
 from dray.runtime.clock import FakeClock
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.fault_points import ANY, DIES, Target
 
 PROGRAM = """
@@ -57,7 +56,7 @@ def start(path: Path) -> subprocess.Popen[bytes]:
 
 
 def test_what_was_answered_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
-    rng = random.Random(6)
+    rng = seeded(6)
     for round_ in range(campaign(1, 60)):
         path = tmp_path / f"{round_}" / "holds"
         with start(path) as process:

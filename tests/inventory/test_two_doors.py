@@ -26,7 +26,7 @@ from dray.inventory.inventory import InventoryFeed
 from dray.inventory.ledger import ClaimDevices, Door, KubeletLook
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.inventory.conftest import gpu
 
 DEVICES = tuple(gpu(number, kind) for number in range(3) for kind in ("gpu", "vfio"))
@@ -269,7 +269,7 @@ async def wind_down(agent: Agent) -> None:
                 await asyncio.sleep(0.005)
 
 
-@pytest.mark.parametrize("seed", range(campaign(10, 600)))
+@pytest.mark.parametrize("seed", seeds(10, 600))
 async def test_no_hardware_ever_has_two_owners_and_nothing_leaks(tmp_path: Path, seed: int) -> None:
     world = World(random.Random(seed), tmp_path / "holds")
     world.feed.publish(DEVICES)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 from collections.abc import Awaitable, Callable
 
 from dray.client.client import Client
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.workload import Workload, look, settle
 from tests.scheduler.live import until
 
-SEED = int(os.environ.get("DRAY_SEED", "1"))
 PODS = campaign(40, 1000)
 PATIENCE = float(campaign(60, 900))
 Fault = Callable[[], Awaitable[None]]
@@ -38,7 +35,7 @@ async def finish(work: Workload) -> None:
 
 
 async def furnished(client: Client) -> Workload:
-    work = Workload(client, random.Random(SEED))
+    work = Workload(client, seeded(1))
     await work.furnish(campaign(3, 25))
     return work
 

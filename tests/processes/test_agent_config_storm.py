@@ -15,7 +15,7 @@ from dray.processes.agent import run_agent
 from dray.runtime.tasks import running
 from dray.testing.host import MdevType
 from dray.wire.podresources import SOCKET
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.conftest import Node
 from tests.processes.faults import FastClock, make_node
 
@@ -171,10 +171,10 @@ async def agent(node: Node) -> AsyncIterator[None]:
 
 async def test_random_edits_while_pods_allocate(tmp_path: Path) -> None:
     node, _ = make_node(tmp_path)
-    kubelet, host, chance = node.kubelet, node.machine.host, random.Random(61)
+    kubelet, host, chance = node.kubelet, node.machine.host, seeded(61)
     card = host.pci("0000:07:00.0", vendor="10de", device="1eb8", driver="nvidia", iommu_group=4)
     host.mdev_parent(card, {"nvidia-300": MdevType(3, "GRID T4-1Q")})
-    pods = Pods(node, random.Random(62))
+    pods = Pods(node, seeded(62))
     text, before = written({}, 2)
     node.configure(text)
     with host.active():

@@ -17,7 +17,7 @@ import pytest
 from dray.processes.agent import run_agent
 from dray.runtime.tasks import running
 from dray.testing.host import MdevType
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.conftest import Node
 from tests.processes.faults import FastClock, make_node
 
@@ -235,7 +235,7 @@ async def test_nonsense_in_sysfs_hides_one_device_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     node, history = make_node(tmp_path)
-    random_ = random.Random(21)
+    random_ = seeded(21)
     nudge = node.machine.host.root / "dev/vfio/nudge"
     vandals = {name: Vandal(node.machine.host.root, path) for name, path in VICTIMS.items()}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from dray.dra.parcels import ClaimRef
 from dray.errors import Error
 from dray.inventory.ledger import Door
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.dra_machine import FAST, GPU, GPUS, DraMachine, config, dra_machine
 
 BOTH = {"*": "dra", GPU: "both"}
@@ -113,9 +113,9 @@ class Rivals:
 
 
 async def test_never_both(tmp_path: Path) -> None:
-    seed, wanted, began = 6002, campaign(4, 200), time.monotonic()
+    wanted, began = campaign(4, 200), time.monotonic()
     async with dra_machine(tmp_path, BOTH) as machine:
-        rivals = Rivals(machine, random.Random(seed))
+        rivals = Rivals(machine, seeded(6002))
         async with asyncio.TaskGroup() as group:
             for _ in range(2):
                 group.create_task(rivals.plugin_pods())
@@ -131,7 +131,7 @@ async def test_never_both(tmp_path: Path) -> None:
             await machine.start(FAST)
             rivals.is_over = True
         assert rivals.faults == []
-        print(f"seed {seed}: {machine.kills} kills in {time.monotonic() - began:.0f} s, {dict(rivals.seen)}")
+        print(f"{machine.kills} kills in {time.monotonic() - began:.0f} s, {dict(rivals.seen)}")
         assert machine.kills >= wanted
         assert rivals.has_seen_all()
         await machine.wait_clean()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import shutil
 import stat
 import uuid
@@ -29,7 +28,7 @@ from dray.wire.connect import connect
 from dray.wire.gen.dra_health_v1_pb2 import NodeWatchResourcesRequest
 from dray.wire.health import HealthClient
 from dray.wire.sockets import dial
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.agent_server import AgentServer
 from tests.processes.dra_machine import FAST, REQUEST, SIM, Answer, DraMachine, agents_in
 from tests.processes.dra_program import LOG, NODE
@@ -240,7 +239,7 @@ async def test_thousands_of_claims_at_once(node: Hostile) -> None:
 
 
 async def test_garbage_on_the_sockets(node: Hostile) -> None:
-    dice = random.Random(6003)
+    dice = seeded(6003)
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     registration = node.machine.root / f"kubelet/plugins_registry/{SIM}-reg.sock"
     async with AsyncExitStack() as stack:
@@ -328,7 +327,7 @@ async def test_what_is_planted_in_our_directories(tmp_path: Path) -> None:
     cases = [(name, what) for name in names for what in PLANTED]
     async with hostile_node(tmp_path) as node:
         before = node.tree()
-        for name, what in random.Random(6004).sample(cases, campaign(5, len(cases))):
+        for name, what in seeded(6004).sample(cases, campaign(5, len(cases))):
             await _planted(node, name, what)
             assert node.tree() == before, (name, what)
         assert "Traceback" not in node.machine.log()

@@ -20,7 +20,7 @@ from dray.api.codec import encode
 from dray.api.kinds import PODS
 from dray.client.http import Request
 from dray.errors import NotFoundError
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.dra_machine import GPUS, DraMachine, dra_machine
 from tests.processes.dra_program import NODE
 from tests.processes.dra_storm import PREPARE, UNPREPARE
@@ -181,7 +181,7 @@ async def pods_in(root: Path) -> AsyncIterator[Pods]:
 
 
 async def test_no_pod_is_stuck(tmp_path: Path) -> None:
-    dice = random.Random(6005)
+    dice = seeded(6005)
     async with pods_in(tmp_path) as pods:
         machine = pods.machine
         for number in range(campaign(2, 40)):

@@ -14,7 +14,7 @@ from pathlib import Path
 from dray.errors import Error
 from dray.runtime.tasks import running
 from dray.testing.host import MdevType
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.drivers.machine import UUID
 from tests.processes.conftest import Node
 from tests.processes.faults import AgentProcess, History, make_node, suppressed
@@ -112,7 +112,7 @@ async def test_kills_at_random_moments(tmp_path: Path) -> None:
     node, agent = wreckage.node, wreckage.agent
     wreckage.edit("nvidia-300")
     with node.machine.host.active():
-        async with node.kubelet.running(), running(_allocate(node, random.Random(72)), name="pods"):
+        async with node.kubelet.running(), running(_allocate(node, seeded(72)), name="pods"):
             for _ in range(campaign(2, 200)):
                 await wreckage.live_and_die()
             wreckage.edit("")

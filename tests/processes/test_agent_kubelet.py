@@ -19,7 +19,7 @@ from dray.processes.agent import run_agent
 from dray.runtime.tasks import running
 from dray.wire.deviceplugin import KUBELET_SOCKET
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.conftest import Node
 from tests.processes.faults import FastClock, Tough, make_node, own_cpu, suppressed
 
@@ -106,7 +106,7 @@ def _mend(node: Node) -> None:
 
 async def test_the_plugin_directory_may_go_and_come_in_every_way(tmp_path: Path) -> None:
     node, _ = make_node(tmp_path)
-    random_ = random.Random(11)
+    random_ = seeded(11)
     waits = []
     async with node.agent(BARE):
         for _ in range(campaign(4, 200)):
@@ -249,7 +249,7 @@ def _leave_dead_socket(path: Path) -> None:
 
 async def test_many_quick_restarts_of_the_kubelet(tmp_path: Path) -> None:
     node, _ = make_node(tmp_path)
-    random_ = random.Random(12)
+    random_ = seeded(12)
     restarts = campaign(6, 50)
     began = time.monotonic()
     with own_cpu() as cpu:

@@ -25,7 +25,7 @@ from tests.apiserver.bad_input.hostile import hostile
 from tests.apiserver.bad_input.mutations import dumped
 from tests.apiserver.bad_input.program import Program, dump, program
 from tests.apiserver.bad_input.wire import DEADLINE, Answer, Connection, Request, connection, read_answer
-from tests.campaign import LONG, campaign
+from tests.campaign import LONG, campaign, seeds
 
 MAPS = tricks.MAPS
 JSON = (("Content-Type", "application/json"),)
@@ -61,7 +61,7 @@ async def send(made: Program, requests: Iterable[Request], workers: int = 4) -> 
     return tally
 
 
-@pytest.mark.parametrize("seed", range(campaign(1, 24)))
+@pytest.mark.parametrize("seed", seeds(1, 24))
 async def test_requests_made_from_the_servers_own_openapi(tmp_path: Path, seed: int) -> None:
     async with well(tmp_path) as made:
         for turn in range(campaign(1, 2)):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from dray.processes.agent_config.config_source import Labels
 from dray.processes.agent_config.last_known import LastKnown
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.agent_server import NS, AgentServer, agent_server, until
 
 MAP = "configmap:default/agent"
@@ -222,7 +221,7 @@ async def test_additions_are_for_kubevirt_objects(server: AgentServer, tmp_path:
 
 async def test_after_any_story_the_newest_good_text_counts(server: AgentServer, tmp_path: Path) -> None:
     """Good and bad edits, deletions, outages and restarts in random order; an agent may be down while things change."""
-    dice, good, is_up = random.Random(7), 1, True
+    dice, good, is_up = seeded(7), 1, True
     await server.put_map(config=count(good))
     for _ in range(campaign(6, 300)):
         async with reading(server, tmp_path) as reader:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from pathlib import Path
 
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.control_plane import Program, control_plane
 from tests.processes.cutting_proxy import cutting_proxy
 from tests.processes.meddler import Meddler
-from tests.processes.storm import PATIENCE, PODS, SEED, finish, furnished, storm
+from tests.processes.storm import PATIENCE, PODS, finish, furnished, storm
 from tests.processes.workload import settle
 
 LEASE = (
@@ -45,7 +44,7 @@ async def test_every_program_is_killed(tmp_path: Path) -> None:
 async def test_connections_are_cut_and_held_up(tmp_path: Path) -> None:
     async with (
         control_plane(tmp_path) as (plane, client),
-        cutting_proxy(plane.port, random.Random(SEED)) as (port, proxy),
+        cutting_proxy(plane.port, seeded(1)) as (port, proxy),
     ):
         work = await furnished(client)
         both = plane.scheduler(through=port), plane.controllers(through=port)
@@ -110,7 +109,7 @@ async def test_others_write_too(tmp_path: Path) -> None:
     async with control_plane(tmp_path) as (plane, client):
         work = await furnished(client)
         await asyncio.gather(*(one.start() for one in (plane.scheduler(), plane.controllers())))
-        meddler = Meddler(client, random.Random(SEED))
+        meddler = Meddler(client, seeded(1))
         async with asyncio.TaskGroup() as group:
             group.create_task(meddler.run())
             await work.run(PODS)

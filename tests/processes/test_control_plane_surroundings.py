@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,10 +27,10 @@ from dray.processes.controllers import ControllersOptions, controllers
 from dray.processes.scheduler import SchedulerOptions, run_scheduler
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.control_plane import control_plane
 from tests.processes.small_disk import small_disk
-from tests.processes.storm import SEED, finish, furnished, storm
+from tests.processes.storm import finish, furnished, storm
 
 
 async def test_the_disk_is_full(tmp_path: Path) -> None:
@@ -82,7 +81,7 @@ class JumpingClock(SystemClock):
 
 async def test_the_wall_clock_jumps(tmp_path: Path) -> None:
     """By hours, forwards and back. Leases, backoffs, grace times: nothing that waits may be measured with it."""
-    clock, rng = JumpingClock(), random.Random(SEED)
+    clock, rng = JumpingClock(), seeded(1)
     lease = LeaderConfig("kube-system", "s", times=LeaseTimes(5.0, 3.5, 0.5))
     async with AsyncExitStack() as stack:
         found = await stack.enter_async_context(api_server(ApiServerOptions(tmp_path, Address()), clock))

@@ -32,7 +32,7 @@ from dray.errors import ConflictError, Error, InvalidError, InvariantError, NotF
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.processes.controllers import ControllersOptions, GuardOptions, controllers, run_controllers
 from dray.runtime.tasks import running
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded, seeds
 from tests.controllers import objects
 from tests.controllers.guard.reviews import allocated, result, review_body
 from tests.controllers.server import Cluster, cluster, wait_until
@@ -175,7 +175,7 @@ async def settle(client: Client, seconds: float = 40.0) -> None:
     assert found == [] == await faults(client)
 
 
-@pytest.mark.parametrize("seed", range(campaign(1, 10)))
+@pytest.mark.parametrize("seed", seeds(1, 10))
 async def test_kills_in_the_middle_of_bursts_leave_everything_right(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     async with server(tmp_path) as (api, client):
@@ -220,7 +220,7 @@ async def test_one_of_two_leads_and_a_clean_end_lets_the_other_in_at_once(tmp_pa
         async with running(run_controllers(options), name="two"):
             lease = await client.get(LEASES, "dc", namespace="kube-system")
             assert await one.stop() == 0
-            await client.create(PODS, pod_document("p", random.Random(0)))
+            await client.create(PODS, pod_document("p", seeded(0)))
             await settle(client)  # a lease that was not given back would take minutes to run out
             assert (await client.get(LEASES, "dc", namespace="kube-system")).spec != lease.spec
 

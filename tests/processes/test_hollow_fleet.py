@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 from collections import Counter
 from pathlib import Path
@@ -20,7 +19,7 @@ from dray.processes.fleet.objects import LEASE_NAMESPACE
 from dray.processes.fleet.profile_file import read_profile
 from dray.processes.hollow_fleet import HollowFleet
 from dray.runtime.clock import SystemClock
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.fast_clock import FastClock
 from tests.processes.fleet_cluster import GPUS, NS, fleet, server, small, until
 
@@ -174,7 +173,7 @@ async def test_pods_of_other_nodes_are_left_alone(tmp_path: Path) -> None:
 
 async def test_killed_at_any_moment_nothing_is_doubled(tmp_path: Path) -> None:
     """A process is killed while it writes, again and again; the next one goes on."""
-    rng, count = random.Random(7), 40
+    rng, count = seeded(7), 40
     profile = tmp_path / "p.yaml"
     profile.write_text(GPUS.format(count=count, devices=2))
     options = ApiServerOptions(tmp_path / "data", Address("127.0.0.1", 0))

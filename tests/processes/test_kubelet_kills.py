@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign import LONG, campaign
+from tests.campaign import LONG, campaign, seeded
 from tests.processes.fault_points import (
     ANY,
     DEVICE_STEPS,
@@ -206,7 +206,7 @@ def recover(node: Node, dice: random.Random) -> None:
 
 
 def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None:
-    dice = random.Random(5)
+    dice = seeded(5)
     kills = campaign(4, 500)
     recover(node, dice)
     while len(node.deaths()) < kills:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from dataclasses import replace as changed
 from typing import Any
 
@@ -15,7 +14,7 @@ from dray.scheduler.fit.filters import Fit
 from dray.scheduler.fit.rejection import NODE_AFFINITY, NODE_RESOURCES_FIT
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, PREEMPTION
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.scheduler.claims import objects
 from tests.scheduler.claims.objects import CLASS, DRIVER, NOW, claim, device_class, on_node, request, slice_of
 from tests.scheduler.objects import make_node, make_pod, with_spec
@@ -212,7 +211,7 @@ def test_a_claim_of_no_use_is_to_be_given_back() -> None:
 
 def test_what_is_remembered_is_what_a_fresh_look_says() -> None:
     """Random pods of a few shapes come and go, nodes change; each decision agrees with checks made anew."""
-    rng = random.Random(5)
+    rng = seeded(5)
     cycle = a_cycle(nodes=6, devices=0)
     there: list[Placed] = []
     for number in range(campaign(300, 5000)):

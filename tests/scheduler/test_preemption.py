@@ -15,7 +15,7 @@ from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.cycle import Cycle, Placed, Refused
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.preemption import PodDisruptionBudget, Victims, choose_victims, may_preempt
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.scheduler.claims.objects import (
     NOW,
     allocated,
@@ -176,7 +176,7 @@ def test_budgets_are_kept_where_possible() -> None:
     assert names(found) == ["kept"] and found is not None and found.violations == 1
 
 
-@pytest.mark.parametrize("seed", range(campaign(20, 500)))
+@pytest.mark.parametrize("seed", seeds(20, 500))
 def test_once_the_victims_are_gone_the_pod_fits_and_none_went_in_vain(seed: int) -> None:
     rng = random.Random(seed)
     cluster = Cluster(a=3, b=3)

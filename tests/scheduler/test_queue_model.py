@@ -159,4 +159,4 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=campaign(60, 5_000), stateful_step_count=40, deadline=None)
+TestQueue.settings = settings(max_examples=campaign(60, 5_000), stateful_step_count=40)

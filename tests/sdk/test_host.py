@@ -3,14 +3,13 @@ from __future__ import annotations
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from dray.errors import Error, NotFoundError
 from dray.hardware.host_root import HostRoot
 from dray.sdk import Host
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_no_link_leads_out_of_the_root(root: Path) -> None:
 
 def test_glob_agrees_with_pythons(tmp_path: Path) -> None:
     """On random trees, with random patterns."""
-    random = Random(8)
+    random = seeded(8)
     names = ["a", "ab", "b", ".a", "a.b", "[a]", "c*"]
     parts = ["*", "a*", "?", "[ab]", "[!a]*", ".*", "a", "ab", "*.b", "[[]a]", "none"]
     for number in range(campaign(30, 2000)):

@@ -25,7 +25,7 @@ from tests.allocation.dumps import claims, held_claims, holding, node, situation
 from tests.allocation.generate import generate_case
 from tests.allocation.random_cases import random_case
 from tests.allocation.world import Json, claim, device, piece, request
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 MODEL = 'device.attributes["driver-a"].model'
 SERIALS = count()
@@ -124,7 +124,7 @@ def test_slices_for_some_nodes_tell_these_apart() -> None:
 def test_every_node_is_told_what_it_would_be_told_alone() -> None:
     """Random fleets of nodes that are copies of one, more or less."""
     shared = refusals = 0
-    for seed in range(campaign(150, 6_000)):
+    for seed in seeds(150, 6_000):
         case = _fleet(seed)
         cluster = Cluster(_nodes(case), case.slices, (*held_claims(case), *case.claims), case.classes)
         one = Situation.of(cluster, PROFILES[seed % 3], Features.named(case.features))

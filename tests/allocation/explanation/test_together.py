@@ -25,7 +25,7 @@ from tests.allocation.world import (
     uses,
     wish,
 )
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 NUMA = {"matchAttribute": "driver-a/numa"}
 OWN = {"distinctAttribute": "driver-a/numa"}
@@ -89,7 +89,7 @@ def test_a_request_that_is_short_needs_no_more_words() -> None:
 
 def test_nothing_is_told_where_it_fits() -> None:
     fitting = 0
-    for seed in range(campaign(300, 20_000)):
+    for seed in seeds(300, 20_000):
         case = read_case(generate_case(seed, tier=("stable", "incubating", "experimental")[seed % 3]))
         cluster = Cluster((case.node,), case.slices, (*held_claims(case), *case.claims), case.classes)
         for profile in (CORRECT, KUBERNETES_1_36):

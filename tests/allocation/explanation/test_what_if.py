@@ -16,7 +16,7 @@ from dray.api.resource.claim import ResourceClaim
 from tests.allocation.dumps import HOLDS, claims, held_claims, holding, situation, slices
 from tests.allocation.random_cases import random_case
 from tests.allocation.world import Json, claim, counters, device, devices, first, piece, request, uses, wish
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 SIZE = 'device.attributes["driver-a"].size'
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
@@ -194,7 +194,7 @@ def test_nothing_helps_where_there_are_no_devices() -> None:
 
 def test_every_change_of_random_cases_helps() -> None:
     told = refused = 0
-    for seed in range(campaign(200, 6_000)):
+    for seed in seeds(200, 6_000):
         case = read_case(random_case(seed, errors=False))
         cluster = Cluster((case.node,), case.slices, (*held_claims(case), *case.claims), case.classes)
         given = Situation.of(cluster, CORRECT, features_for(CORRECT))

@@ -13,7 +13,7 @@ from dray.api.codec import Manifest, loads
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim, ResourceSlice
 from dray.errors import InvalidError
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",
@@ -92,7 +92,7 @@ unknown = st.recursive(
 extras = st.dictionaries(st.sampled_from(["futureA", "futureB", "x-y", "é"]), unknown, max_size=3)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(100, 10_000), deadline=None)
+@settings(max_examples=campaign(100, 10_000))
 @given(extras, extras, extras, extras, st.integers(1, 9))
 def test_unknown_fields_survive(top: Any, meta: Any, inner: Any, status: Any, count: int) -> None:
     raw = {

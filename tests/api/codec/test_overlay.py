@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api.codec.overlay import overlay
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 
 def test_only_what_changed() -> None:
@@ -90,7 +90,7 @@ json_values = st.recursive(
 )  # fmt: skip
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 20_000), deadline=None)
+@settings(max_examples=campaign(200, 20_000))
 @given(json_values, json_values)
 def test_without_unknown_fields_the_result_is_after(before: Any, after: Any) -> None:
     frozen = copy.deepcopy((before, after))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dray.api.codec.yaml_reader import MAX_BYTES, MAX_DEPTH, read_documents
 from dray.errors import InvalidError
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 
 @pytest.fixture(params=["libyaml", "pure Python"], autouse=True)
@@ -208,7 +208,7 @@ SEEDS = [
 ]
 
 
-@settings(derandomize=not LONG, max_examples=campaign(150, 60_000), deadline=None)
+@settings(max_examples=campaign(150, 60_000))
 @given(st.data())
 def test_any_input_is_read_or_invalid(data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(SEEDS))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dray.api.codec.yaml_reader import read_documents
 from dray.api.codec.yaml_writer import dump, dump_all
 from dray.errors import InvalidError
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 AMBIGUOUS = [
     "", " ", "yes", "No", "ON", "off", "y", "N", "true", "False", "null", "~", "Null", "1", "-1", "+1", "0001", "0x1F",
@@ -112,7 +112,7 @@ values = st.recursive(
 )
 
 
-@settings(derandomize=not LONG, max_examples=campaign(150, 20_000), deadline=None)
+@settings(max_examples=campaign(150, 20_000))
 @given(values)
 def test_reads_back_the_same(value: Any) -> None:
     text = dump(value)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dray.api.selectors import FieldMatcher, FieldTerm, parse_field_selector
 from dray.errors import InvalidError
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 
 def test_matching() -> None:
@@ -52,7 +52,7 @@ def test_errors_name_the_character(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 20_000), deadline=None)
+@settings(max_examples=campaign(200, 20_000))
 @given(st.dictionaries(st.from_regex(r"[a-z.]{1,8}", fullmatch=True), st.text(max_size=8), max_size=3))
 def test_any_value_can_be_asked_for(fields: dict[str, str]) -> None:
     asked = FieldMatcher(tuple(FieldTerm(name, value) for name, value in sorted(fields.items())))
@@ -61,7 +61,7 @@ def test_any_value_can_be_asked_for(fields: dict[str, str]) -> None:
     assert again.matches(fields)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 50_000), deadline=None)
+@settings(max_examples=campaign(200, 50_000))
 @given(st.text(alphabet="ab=!,\\ \n", max_size=20))
 def test_any_text_is_a_selector_or_invalid(text: str) -> None:
     try:

@@ -22,7 +22,7 @@ from dray.apiserver.patching.entry import (
 from dray.apiserver.patching.refusal import PatchError
 from dray.errors import InvalidError
 from tests.apiserver.patching.generate import Generator
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 POD = {
     "apiVersion": "v1",
@@ -242,7 +242,7 @@ def test_random_patches_give_objects_that_share_nothing_with_the_current_one(con
         return [] if inner is None else [id(value), *(one for part in inner for one in containers(part))]
 
     applied = 0
-    for seed in range(campaign(100, 5_000)):
+    for seed in seeds(100, 5_000):
         kind, current, patch = Generator(seed).case(content_type)
         try:
             result = patched(kind, content_type, current, patch.encode())

@@ -13,7 +13,7 @@ import pytest
 from dray.api.codec import loads
 from tests.apiserver.store.crash_child import WRITERS, after
 from tests.apiserver.store.stores import store_at
-from tests.campaign import campaign
+from tests.campaign import campaign, seeds
 
 CHILD = "tests.apiserver.store.crash_child"
 
@@ -33,7 +33,7 @@ async def killed(path: Path, space: str, lines: int, seconds: float) -> list[tup
     return [(who, int(number), int(revision)) for who, number, revision in map(str.split, whole)]
 
 
-@pytest.mark.parametrize("seed", range(campaign(1, 4)))
+@pytest.mark.parametrize("seed", seeds(1, 4))
 async def test_acknowledged_writes_survive_a_kill(tmp_path: Path, seed: int) -> None:
     path, newest = tmp_path / "store.db", 1
     chance = random.Random(seed)

@@ -25,7 +25,7 @@ from dray.apiserver.store.sqlite import SqliteStore
 from dray.errors import Error, HardwareError, NotFoundError
 from dray.runtime.clock import FakeClock
 from tests.apiserver.store.stores import Gate, document, memory_directory, store_at, until_bookmark, value_of
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 WINDOW = 12
 RESOURCES, NAMESPACES = ("pods", "claims.x"), ("a", "a-b", "b")
@@ -267,9 +267,7 @@ class Life(RuleBasedStateMachine):
 
 TestLife = Life.TestCase
 TestLife.settings = settings(
-    derandomize=not LONG,
     max_examples=campaign(15, 400),
     stateful_step_count=campaign(25, 40),
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -23,7 +23,7 @@ from dray.apiserver.writing.update import finalize, update, update_status
 from dray.errors import Error
 from tests.apiserver.custom.definitions import definition
 from tests.apiserver.writing.small_store import SmallStore, claim, pod, result
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 ODD: list[Any] = [
     None,
@@ -156,7 +156,7 @@ def attempt(store: SmallStore, chance: random.Random) -> str:
 
 
 def test_nothing_breaks_a_write() -> None:
-    chance, store = random.Random(11), SmallStore()
+    chance, store = seeded(11), SmallStore()
     outcomes = Counter[str]()
     for number in range(campaign(1000, 100_000)):
         store = SmallStore() if number % 200 == 0 else store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 
 import pytest
 
@@ -15,7 +14,7 @@ from dray.cel.faults import CelError
 from dray.cel.functions import Library, Overload
 from dray.cel.syntax.parser import parse
 from dray.cel.types import Type, shown
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.cel.counting import calls, is_linear
 from tests.cel.spec import SpecTest, spec_tests
 from tests.cel.trees import environment, read
@@ -302,7 +301,7 @@ FORMS = [
 
 
 def test_any_tree_passes_or_has_faults() -> None:
-    source = random.Random(30)
+    source = seeded(30)
 
     def text(levels: int) -> str:
         if levels == 0 or source.random() < 0.2:

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
-from random import Random
 
 from dray.cel.library.cidrs import parse_cidr
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.cel.library.answers import complaints, evaluate
 
 
@@ -13,7 +12,7 @@ def test_networks_answer_as_in_kubernetes() -> None:
 
 
 def test_containing_is_the_same_as_in_python() -> None:
-    chosen = Random(8)
+    chosen = seeded(8)
     for _ in range(campaign(100, 5000)):
         network = ip_network((chosen.choice([10 << 24, 10 << 24 | 255 << 16]), 32)).supernet(
             new_prefix=chosen.randint(0, 32)

@@ -13,7 +13,7 @@ from dray.cel.faults import CelError
 from dray.cel.syntax.parser import RESERVED, SIZE_LIMIT, parse
 from dray.cel.syntax.reading import ParseOptions
 from dray.cel.values import Uint
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.cel.counting import calls, is_linear
 from tests.cel.spec import spec_tests
 from tests.cel.trees import MACROS, environment
@@ -291,7 +291,7 @@ PIECES = [
 
 
 def test_any_text_gives_a_tree_or_an_error() -> None:
-    source = random.Random(20)
+    source = seeded(20)
     for _ in range(campaign(2000, 200_000)):
         text = "".join(source.choices(PIECES, k=source.randint(1, 40)))
         try:

@@ -19,7 +19,7 @@ from dray.controllers.claims.controller import ClaimController, claim_controller
 from dray.controllers.claims.naming import claim_name
 from dray.errors import ConflictError, UnavailableError
 from dray.testing.check.api_server import Place
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.controllers.objects import Json, pod_document, template_document, user
 from tests.controllers.server import Cluster, cluster, wait_until
 
@@ -236,7 +236,7 @@ def settled(api: Cluster, controllers: list[ClaimController]) -> bool:
     return all(one.queue.is_idle for one in controllers) and owners.keys() == wanted
 
 
-@pytest.mark.parametrize("seed", range(campaign(1, 40)))
+@pytest.mark.parametrize("seed", seeds(1, 40))
 async def test_two_at_once_with_kills_make_every_claim_once_and_leave_none(both: Both, seed: int) -> None:
     api, client = both
     rng = random.Random(seed)

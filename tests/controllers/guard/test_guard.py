@@ -23,7 +23,7 @@ from dray.controllers.metrics import ControllerMetrics
 from dray.errors import NotFoundError, UnavailableError
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import Place
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.controllers.guard.reviews import add_claims, found, result, review, store
 from tests.controllers.objects import NS, Json
 from tests.controllers.server import Cluster, cluster, wait_until
@@ -282,7 +282,7 @@ async def test_a_lost_answer_to_its_own_write_is_no_other_guard(both: Both) -> N
         assert await status(guard, two, result()) is HTTPStatus.OK
 
 
-@pytest.mark.parametrize("seed", range(campaign(3, 200)))
+@pytest.mark.parametrize("seed", seeds(3, 200))
 async def test_writers_faults_and_kills_never_store_a_device_twice(both: Both, seed: int) -> None:
     """The server stores what was let through after a random time, or never; guards are killed meanwhile."""
     api, client = both

@@ -9,7 +9,7 @@ import pytest
 from dray.allocation.holding import Held
 from dray.controllers.guard.holdings import Holding, Holdings
 from dray.controllers.guard.review import Subject
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 
 def subject(uid: str, version: int) -> Subject:
@@ -78,7 +78,7 @@ def test_what_can_no_longer_be_stored() -> None:
     assert holdings.is_settled(subject("a", 4)) and not holdings.is_settled(subject("a", 5))
 
 
-@pytest.mark.parametrize("seed", range(campaign(20, 2000)))
+@pytest.mark.parametrize("seed", seeds(20, 2000))
 def test_a_device_that_is_called_free_cannot_come_to_be_held(seed: int) -> None:
     """Each claim's history is a line of versions; the watch shows it late and in order, questions show its end."""
     rng = random.Random(seed)

@@ -24,7 +24,7 @@ from dray.hardware.host_root import HostRoot
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.threads import Threads
 from dray.testing.host import Host
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded, seeds
 
 RECEIVER = """
 import os, socket, sys
@@ -239,7 +239,7 @@ async def test_what_a_killed_agent_left_is_removed_at_the_next_start(bench: Benc
         assert bench.files == []
 
 
-@pytest.mark.parametrize("seed", range(campaign(2, 60)))
+@pytest.mark.parametrize("seed", seeds(2, 60))
 async def test_an_agent_killed_at_any_moment(bench: Bench, seed: int) -> None:
     busy = KILLED.replace("await asyncio.sleep(60)", "\n        while True: await passing.offer(PASS)")
     killed = await asyncio.create_subprocess_exec(
@@ -256,7 +256,7 @@ async def test_an_agent_killed_at_any_moment(bench: Bench, seed: int) -> None:
 
 
 async def test_any_mix_of_clients_leaves_nothing(bench: Bench) -> None:
-    chance = Random(7)
+    chance = seeded(7)
 
     def behave(path: Path, how: str) -> None:
         if how == "never":

@@ -247,7 +247,6 @@ TestAgents = Agents.TestCase
 TestAgents.settings = settings(
     max_examples=campaign(200, 3000),
     stateful_step_count=campaign(25, 60),
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from dray.drivers.nvidia.parameters import (
     uses_mps,
 )
 from dray.errors import InvalidError
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 
 def gpu(**sharing: Any) -> dict[str, Any]:
@@ -138,7 +137,7 @@ def test_huge_and_deep_parameters_are_refused_before_anything_looks_at_them() ->
 
 
 def test_random_parameters_raise_nothing_else() -> None:
-    chance = random.Random(11)
+    chance = seeded(11)
     words: list[Any] = [
         None,
         True,

@@ -12,7 +12,7 @@ from dray.drivers.pci import PciDriver
 from dray.drivers.pci.config import PciConfig, PciSelector, PciUnit
 from dray.hardware.host_root import HostRoot
 from dray.testing.host import Host, PciFunction
-from tests.campaign import campaign
+from tests.campaign import campaign, seeds
 
 SELECTORS = (PciSelector("x/a", id="10de:000a"), PciSelector("x/b", id="10de:000b"))
 
@@ -75,7 +75,7 @@ class Bus:
 
 
 @pytest.mark.parametrize("unit", PciUnit)
-@pytest.mark.parametrize("seed", range(campaign(2, 40)))
+@pytest.mark.parametrize("seed", seeds(2, 40))
 def test_no_two_owners_share_a_group(tmp_path: Path, unit: PciUnit, seed: int) -> None:
     bus = Bus(Host(tmp_path), seed)
     handed = 0

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from dray.hardware.change.executor import Applied, Executor
 from dray.hardware.host_root import HostRoot
 from dray.runtime.clock import SystemClock
 from dray.testing.host import Host, PciFunction
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 TYPES = {1414: "NVIDIA H200X-1-18C", 1428: "NVIDIA H200X-141C"}
 ALL = ProfileRule("H200X-1-18C", id="10de:2335")
@@ -221,7 +220,7 @@ def test_random_rules_users_and_failures_end_in_the_right_profiles(
     host: Host, card: PciFunction, hands: Hands, clock: Time
 ) -> None:
     card.vf(driver="nvidia", vgpu_types=TYPES)
-    dice = random.Random(4)
+    dice = seeded(4)
     for _ in range(campaign(20, 400)):
         profiles = VgpuProfiles(HostRoot(host.root), hands.apply, clock=clock)
         chosen = {vf.address: dice.choice((1414, 1428)) for vf in card.vfs if dice.random() < 0.7}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from dray.drivers.pci import PciDriver
 from dray.drivers.pci.config import PciConfig, PciSelector
 from dray.hardware.host_root import HostRoot
 from dray.testing.host import Host, PciFunction
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 GPU = PciSelector("nvidia.com/GPU", id="10de:2330")
 
@@ -95,7 +94,7 @@ def test_a_remembered_device_without_name_gets_the_same_one(tmp_path: Path) -> N
 
 def test_random_days(tmp_path: Path) -> None:
     """Names are labels, unique, and stay as long as a function of the device does."""
-    rng = random.Random(11)
+    rng = seeded(11)
     for day in range(campaign(3, 60)):
         host, known = Host(tmp_path / str(day)), list[Device]()
         functions = [add(host, f"0000:05:00.{number}", 12 + number % 3) for number in range(6)]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import random
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from dray.drivers.sim.config import SimFault
 from dray.drivers.sim.health import look, phase
 from dray.hardware.host_root import HostRoot
 from dray.runtime.clock import FakeClock
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 
 @pytest.mark.parametrize(
@@ -36,7 +35,7 @@ def test_phase(fault: SimFault, elapsed: float, expected: tuple[bool, float | No
 
 def test_looking_when_told_sees_every_change(tmp_path: Path) -> None:
     """Whatever the numbers: each look moves time on, and no state is passed over or seen for too long."""
-    rng = random.Random(7)
+    rng = seeded(7)
     root = HostRoot(tmp_path)
     for _ in range(campaign(30, 2_000)):
         for_seconds = rng.uniform(0.1, 5)

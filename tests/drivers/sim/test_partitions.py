@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Iterable
 from itertools import combinations
@@ -30,7 +29,7 @@ from dray.drivers.sim.validation import validate_sim
 from dray.hardware.host_root import HostRoot
 from dray.runtime.clock import FakeClock
 from dray.testing.host import Host
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 SMALL = SimPartition(profile="1g", count=7, memory=Quantity("10Gi"))
 HALF = SimPartition(profile="3g", count=2, memory=Quantity("40Gi"))
@@ -105,7 +104,7 @@ def test_counters_are_those_of_the_api(root: HostRoot) -> None:
 
 def test_what_overdraws_a_counter_is_what_has_a_part_in_common(root: HostRoot) -> None:
     """Else the scheduler would allow what the ledger refuses, or the other way round."""
-    rng = random.Random(5)
+    rng = seeded(5)
     for _ in range(campaign(20, 500)):
         cuts = tuple(
             SimPartition(

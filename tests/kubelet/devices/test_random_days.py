@@ -13,7 +13,7 @@ from dray.errors import Error, ProtocolError
 from dray.kubelet.devices.checkpoint import decode
 from dray.kubelet.devices.known import Device
 from dray.kubelet.topology.hints import Hint
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.kubelet.devices.small_node import (
     OTHER,
     RESOURCE,
@@ -159,6 +159,6 @@ class Day:
             assert all(saved[grant.key] == grant for grant in ledger.grants), "a grant is not on the disk"
 
 
-@pytest.mark.parametrize("seed", range(campaign(8, 400)))
+@pytest.mark.parametrize("seed", seeds(8, 400))
 async def test_a_random_day(tmp_path: Path, seed: int) -> None:
     await Day(tmp_path, seed).run(60)

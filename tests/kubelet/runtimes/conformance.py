@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import re
 import signal
 import sys
@@ -27,7 +26,7 @@ from dray.kubelet.runtimes.contract import (
     SandboxConfig,
     State,
 )
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 LINE = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d%sZ (stdout|stderr) ([FP]) (.*)$"
 ALL_DIGITS = r"\.\d{9}"
@@ -232,7 +231,7 @@ class Conformance:
             assert [one.is_ready for one in await second.sandboxes()] == [True]
 
     async def test_kills_of_the_kubelet_lose_and_double_nothing(self, world: World) -> None:
-        seed = random.Random(5)
+        seed = seeded(5)
         for turn in range(campaign(2, 150)):
             uid = f"k{turn}"
             marks = world.shared / uid
@@ -276,7 +275,7 @@ class KeptConformance(Conformance):
     """For runtimes whose containers have a keeper of ours."""
 
     async def test_kills_of_the_keeper_double_nothing_and_lose_no_process(self, world: World) -> None:
-        seed = random.Random(6)
+        seed = seeded(6)
         for turn in range(campaign(4, 200)):
             marks = world.shared / f"marks-{turn}"
             script = f"echo x >> {marks}; while :; do sleep 0.02; echo y >> {marks}; done"

@@ -9,7 +9,7 @@ import pytest
 from dray.kubelet.topology.hints import Hint, mask_of
 from dray.kubelet.topology.merge import choices_of, counted_in_common, merge, overlaps, rank, wanted_count
 from dray.kubelet.topology.nodes import NumaNodes
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 FOUR = NumaNodes(
     (0, 1, 2, 3), {0: (10, 11, 12, 12), 1: (11, 10, 12, 12), 2: (12, 12, 10, 11), 3: (12, 12, 11, 10)}
@@ -191,7 +191,7 @@ def test_many_nodes_are_counted_instead_of_paired() -> None:
 
 
 def test_counted_and_paired_are_the_same() -> None:
-    random = Random(5)
+    random = seeded(5)
     for _ in range(campaign(60, 2_000)):
         machine = (1 << random.randint(1, 7)) - 1
         some, others = ({random.randint(0, machine) for _ in range(random.randint(1, 40))} for _ in range(2))
@@ -201,7 +201,7 @@ def test_counted_and_paired_are_the_same() -> None:
 
 def test_every_merge_is_the_best_of_all_ways() -> None:
     """Against a plain walk over all ways with the kubelet's comparison of two, in random order."""
-    random = Random(7)
+    random = seeded(7)
     for _ in range(campaign(400, 20_000)):
         nodes = random.choice((FOUR, EIGHT))
         choices = [

@@ -348,7 +348,7 @@ def _load(text: str) -> AgentConfig | None:
         return None
 
 
-@settings(max_examples=campaign(150, 20_000), deadline=None)
+@settings(max_examples=campaign(150, 20_000))
 @given(VALUES | DOCUMENTS, st.booleans())
 def test_random_documents(document: Any, wrapped: bool) -> None:
     """Never anything but InvalidError; what loads can be served, gives no resource to two kinds, and loads again."""
@@ -369,13 +369,13 @@ def test_random_documents(document: Any, wrapped: bool) -> None:
     assert len(selectors) == len(set(selectors))
 
 
-@settings(max_examples=campaign(150, 20_000), deadline=None)
+@settings(max_examples=campaign(150, 20_000))
 @given(st.text(max_size=60) | st.lists(WORDS | st.sampled_from([": ", "\n", "  ", "- ", "{", "}", "[", "]", "&a ", "*a"]), max_size=20).map("".join))  # fmt: skip
 def test_random_texts(text: str) -> None:
     _load(text)
 
 
-@settings(max_examples=campaign(50, 5_000), deadline=None)
+@settings(max_examples=campaign(50, 5_000))
 @given(st.data())
 def test_breaking_one_value_names_that_value(data: st.DataObject) -> None:
     """A good file with one value replaced by a value of another type: one fault, at that place."""

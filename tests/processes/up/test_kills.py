@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from pathlib import Path
 
 from dray.apiserver.check import check_store
 from dray.processes.up.containers import end_containers
 from dray.processes.up.place import UpPlace
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.processes.up.up_storm import UpStorm
-
-SEED = 7001
 
 
 async def test_kills_at_random_under_load(short: Path, tmp_path: Path) -> None:
     place, wanted, began = UpPlace(short), campaign(3, 100), time.monotonic()
-    storm = UpStorm(place, tmp_path, random.Random(SEED))
+    storm = UpStorm(place, tmp_path, seeded(7001))
     try:
         async with storm.running() as client:
             await storm.begin(client)
@@ -37,7 +34,5 @@ async def test_kills_at_random_under_load(short: Path, tmp_path: Path) -> None:
     finally:
         await end_containers(place, "process", forget=True)
     pods = len(list(tmp_path.glob("*.starts")))
-    print(
-        f"seed {SEED}: {storm.kills} kills in {time.monotonic() - began:.0f} s, {dict(storm.deaths)}, {pods} pods ran"
-    )
+    print(f"{storm.kills} kills in {time.monotonic() - began:.0f} s, {dict(storm.deaths)}, {pods} pods ran")
     assert pods > 2 and storm.holds_seen >= 2

@@ -28,7 +28,7 @@ from dray.errors import (
 from dray.runtime.clock import FakeClock
 from dray.runtime.files.checkpoint import Checkpoint, Loaded
 from dray.runtime.files.checkpoint_format import Format
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 from tests.runtime.files.conftest import RunProgram
 
 
@@ -260,9 +260,7 @@ def test_something_else_under_the_name_is_set_aside_too(path: Path, tmp_path: Pa
 
 
 @settings(
-    derandomize=not LONG,
     max_examples=campaign(150, 30_000),
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dray.errors import InvalidError, InvariantError
 from dray.runtime.files.checkpoint_format import Format, Unreadable
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 
 class Holds(msgspec.Struct, frozen=True):
@@ -54,13 +54,13 @@ def test_a_state_larger_than_the_limit_is_refused() -> None:
         Format(bytes, max_size=150).encode(b"x" * 100)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 50_000))
+@settings(max_examples=campaign(200, 50_000))
 @given(st.binary(max_size=300))
 def test_bytes_come_back_as_they_went_in(payload: bytes) -> None:
     assert Format(bytes).decode(Format(bytes).encode(payload)) == payload
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 50_000))
+@settings(max_examples=campaign(200, 50_000))
 @given(st.binary(max_size=300) | st.binary(max_size=100).map(Format(bytes).encode))
 def test_any_bytes_are_a_state_or_unreadable(content: bytes) -> None:
     try:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import selectors
 import shutil
 import signal
@@ -20,7 +19,7 @@ import pytest
 from dray.errors import DeniedError, InvalidError, InvariantError
 from dray.runtime.clock import FakeClock, settle
 from dray.runtime.files.filewatch import Entry, FileWatch, Kind, Snapshot
-from tests.campaign import LONG, campaign
+from tests.campaign import LONG, campaign, seeded, seeds
 from tests.runtime.files.conftest import ROOT, RunProgram
 from tests.runtime.files.programs.file_storm import LISTED, TARGETS
 
@@ -156,7 +155,7 @@ def test_a_change_between_any_two_system_calls_is_noticed_and_told_once(
 
 async def test_the_end_of_a_burst_is_never_missed(tmp_path: Path) -> None:
     path = tmp_path / "a" / "x"
-    rng = random.Random(1)
+    rng = seeded(1)
 
     def burst() -> None:
         for _ in range(rng.randrange(1, 60)):
@@ -428,7 +427,7 @@ def agrees(snapshot: Snapshot) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(campaign(1, 30)))
+@pytest.mark.parametrize("seed", seeds(1, 30))
 async def test_after_a_random_storm_the_snapshot_is_the_disk(tmp_path: Path, seed: int) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "link").symlink_to("a")

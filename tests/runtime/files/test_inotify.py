@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dray.errors import InvalidError
 from dray.runtime.files.inotify import Inotify, parse_events
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign
 
 
 def test_a_watch_tells_of_each_name_and_draining_never_blocks(tmp_path: Path) -> None:
@@ -61,13 +61,13 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
         inotify.close()
 
 
-@settings(derandomize=not LONG, max_examples=campaign(200, 50_000))
+@settings(max_examples=campaign(200, 50_000))
 @given(st.binary(max_size=200))
 def test_any_bytes_parse_to_an_end(data: bytes) -> None:
     assert len(parse_events(data)) <= len(data) // 16
 
 
-@settings(derandomize=not LONG, max_examples=campaign(100, 10_000))
+@settings(max_examples=campaign(100, 10_000))
 @given(st.lists(st.tuples(st.integers(-1, 2**31 - 1), st.integers(0, 2**32 - 1), st.binary(max_size=40))))
 def test_records_come_out_as_they_went_in(records: list[tuple[int, int, bytes]]) -> None:
     records = [(watch, mask, name.replace(b"\0", b"-")) for watch, mask, name in records]

@@ -19,7 +19,7 @@ from dray.runtime.files.saferesolve import (
     check_name,
     check_relative,
 )
-from tests.campaign import LONG, campaign
+from tests.campaign import campaign, seeds
 
 has_openat2 = best_resolver() is by_openat2
 needs_openat2 = pytest.mark.skipif(
@@ -42,7 +42,7 @@ def test_names_are_one_part(name: str) -> None:
         check_name(name)
 
 
-@settings(derandomize=not LONG, max_examples=campaign(300, 50_000))
+@settings(max_examples=campaign(300, 50_000))
 @given(st.text(st.sampled_from("./a\0é"), max_size=12))
 def test_what_is_accepted_never_climbs(path: str) -> None:
     try:
@@ -182,7 +182,7 @@ def plant(root: Path, rng: random.Random) -> None:
 
 
 @needs_openat2
-@pytest.mark.parametrize("seed", range(campaign(20, 2000)))
+@pytest.mark.parametrize("seed", seeds(20, 2000))
 def test_the_walk_agrees_with_the_kernel_on_random_trees(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     root = tmp_path / "root"

@@ -15,7 +15,7 @@ from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.files.shared_checkpoint import Lost, SharedCheckpoint, SharedOptions
 from dray.runtime.threads import Threads
-from tests.campaign import campaign
+from tests.campaign import campaign, seeds
 from tests.runtime.files.conftest import RunProgram
 from tests.runtime.files.programs.shared_counting import Names
 
@@ -258,7 +258,7 @@ def test_it_must_be_entered(path: Path) -> None:
 
 def test_processes_at_once_and_kills(tmp_path: Path, run_program: RunProgram) -> None:
     count = campaign(60, 1000)
-    for seed in range(campaign(1, 10)):
+    for seed in seeds(1, 10):
         directory = tmp_path / str(seed)
         directory.mkdir()
         outcome = run_program("shared_counting", directory, 4, count, seed)

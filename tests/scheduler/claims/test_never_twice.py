@@ -283,7 +283,6 @@ def _raw(kind: ResourceClaim) -> dict[str, object]:
 SIZE = settings(
     max_examples=campaign(45, 3000),
     stateful_step_count=campaign(40, 80),
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     derandomize=True,
 )

@@ -211,7 +211,7 @@ def messages() -> st.SearchStrategy[bytes]:
     )
 
 
-@settings(max_examples=campaign(150, 20_000), deadline=None)
+@settings(max_examples=campaign(150, 20_000))
 @given(st.sampled_from(KINDS), st.one_of(messages(), st.binary(max_size=200)))
 def test_no_bytes_break_it(kind: tuple[str, str], raw: bytes) -> None:
     try:

@@ -26,7 +26,7 @@ from dray.apiserver.served import standard
 from dray.apiserver.store.contract import Expired, Key
 from dray.apiserver.store.sqlite import SqliteStore, StoreConfig, open_store
 from dray.runtime.certificates import Serving, serving_certificate
-from tests.campaign import campaign
+from tests.campaign import seeds
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SERVING = standard()
@@ -151,7 +151,7 @@ async def test_watchers_of_one_shape_share_and_leave_nothing(
     await until(lambda: server.store.watchers == 0)
 
 
-@pytest.mark.parametrize("seed", range(campaign(2, 60)))
+@pytest.mark.parametrize("seed", seeds(2, 60))
 async def test_everyone_sees_everything_once_and_in_order(
     server: Server, session: aiohttp.ClientSession, seed: int
 ) -> None:

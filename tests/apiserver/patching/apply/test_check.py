@@ -8,7 +8,7 @@ import pytest
 from dray.api import kinds
 from dray.apiserver.patching.apply.check import faults, is_sound
 from dray.apiserver.patching.apply.schema import type_of
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 POD = type_of(kinds.PODS)
 
@@ -74,7 +74,7 @@ SOUND = {
 
 
 def test_a_document_is_sound_where_it_has_no_fault() -> None:
-    rng = random.Random(7)
+    rng = seeded(7)
     seen = {True: 0, False: 0}
     for number in range(campaign(2000, 200_000)):
         document = {**SOUND, rng.choice(("spec", "metadata", "status")): random_value(rng, number % 3)}

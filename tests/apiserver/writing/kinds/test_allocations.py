@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 import re
 import uuid
 from collections import Counter
@@ -16,7 +15,7 @@ from dray.apiserver.writing.update import update_status
 from dray.errors import ConflictError
 from tests.apiserver.writing.allocating import allocate, claims
 from tests.apiserver.writing.small_store import body, claim, result
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 
 SHARE, OTHER = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
 
@@ -138,7 +137,7 @@ def test_the_index_reads_anything(raw: bytes) -> None:
 def test_whatever_is_tried_no_device_has_two_holders() -> None:
     names = [f"claim-{number}" for number in range(6)]
     store = claims(*names)
-    chance = random.Random(5)
+    chance = seeded(5)
     refused = 0
     for _ in range(campaign(150, 20_000)):
         name = chance.choice(names)

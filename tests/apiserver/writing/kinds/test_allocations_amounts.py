@@ -28,7 +28,7 @@ from dray.testing.settled import Picture, disorder
 from tests.apiserver.store.stores import memory_directory
 from tests.apiserver.writing.allocating import allocate, card, claims, nic, part, share, slice_of
 from tests.apiserver.writing.small_store import SmallStore, claim, result
-from tests.campaign import campaign
+from tests.campaign import campaign, seeds
 
 SHARE = str(uuid.UUID(int=1))
 
@@ -281,7 +281,7 @@ class Model:
         return True
 
 
-@pytest.mark.parametrize("seed", range(campaign(3, 40)))
+@pytest.mark.parametrize("seed", seeds(3, 40))
 def test_writes_are_refused_exactly_where_sums_say_so(seed: int) -> None:
     model = Model(seed)
     seen: Counter[tuple[str, bool]] = Counter()
