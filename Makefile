@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Python keeps its bytecode, whatever the shell says: else each of the hundreds of programs that tests start compiles all of Dray.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up test test-all skips check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
+.PHONY: help up test test-all skips coverage check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,13 @@ test-all: test  ## All tests that need no root and no Go: those that start progr
 
 skips: $(READY)  ## After the tests as root: what they skipped as a normal user; what is left must be in tests/skips.txt
 	$(BIN)/python -m tests.skips
+
+coverage: $(READY)  ## Which branches `make test-all` runs, by room (ARGS="--open dra/claims" lists those it does not)
+	rm -rf build/coverage && mkdir -p build/coverage
+	-$(BIN)/coverage run -m pytest -n auto --dist worksteal -q --tier fast --tier programs
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o build/coverage/rooms.json
+	$(BIN)/python -m tests.coverage_by_room $(ARGS)
 
 check: $(READY)  ## Format, lint, types, import contract
 	$(BIN)/ruff format --check .
