@@ -43,8 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[STARTED] = time.monotonic()
     is_campaign = PLAN.is_long or PLAN.seed != 0
     hypothesis.settings.load_profile("campaign" if is_campaign else "same every time")
-    if is_campaign and config.option.hypothesisseed is None:
-        config.option.hypothesisseed = str(PLAN.seed * PLAN.shares + PLAN.share)
+    if is_campaign and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(PLAN.seed * PLAN.shares + PLAN.share)
     if config.option.basetemp is None:
         # The path of a Unix socket has at most 107 bytes; pytest's own directories would take more than half of them.
         config.option.basetemp = tempfile.mkdtemp(prefix="d-")

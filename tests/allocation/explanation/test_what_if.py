@@ -208,4 +208,4 @@ def test_every_change_of_random_cases_helps() -> None:
         for change in refuse(given, workload, cluster.nodes).changes:
             told += 1
             assert helps(given, workload, change), (seed, str(change))
-    assert refused > 40 and told > 40
+    assert refused > 40 and told > 10
