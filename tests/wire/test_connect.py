@@ -259,7 +259,7 @@ async def test_a_call_that_waits_its_turn_is_told_of_the_loss(socket_path: Path)
     plugin = Plugin()
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
         async with serve(socket_path, [DevicePluginService(plugin)], limits=Limits(calls=1)):
-            channel = await stack.enter_async_context(connect(socket_path, timeout=30))
+            channel = await stack.enter_async_context(connect(socket_path, timeout=3600))
             client = DevicePluginClient(channel)
             await stack.enter_async_context(client.list_and_watch(Empty()))
             waiting = group.create_task(fails_unavailable(client))
