@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import selectors
+import threading
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 PATIENCE: Final = 60.0
@@ -15,3 +17,30 @@ async def wait_until(condition: Callable[[], object], seconds: float = PATIENCE)
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.002)
+
+
+class Sleeps(selectors.DefaultSelector):
+    """The selector of an event loop that tells when the loop goes to sleep, and counts how often it wakes up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wakeups = 0
+        self._is_asleep = threading.Event()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Called by the loop in each of its turns; `timeout` is how long it will be before something is due."""
+        self.wakeups += 1
+        if timeout is None or timeout > 10.0:
+            self._is_asleep.set()
+        return super().select(timeout)
+
+    async def wait_asleep(self) -> None:
+        """Return once nothing is due by itself for ten seconds; TimeoutError when something always is."""
+        self._is_asleep.clear()
+        if not await asyncio.to_thread(self._is_asleep.wait, PATIENCE):
+            raise TimeoutError("the event loop never rests")
+
+    def run(self, scenario: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Run it in an event loop of its own that uses this selector."""
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(self)) as runner:
+            runner.run(scenario())
