@@ -6,7 +6,7 @@ import asyncio
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Final
+from typing import Any, Final
 
 PATIENCE: Final = 60.0
 """Seconds after which a wait is given up. It only ends a test that hangs, so it is long: no test measures with it."""
@@ -44,3 +44,14 @@ class Sleeps(selectors.DefaultSelector):
         """Run it in an event loop of its own that uses this selector."""
         with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(self)) as runner:
             runner.run(scenario())
+
+
+class RestingLoop(asyncio.SelectorEventLoop):
+    """An event loop that adds up the short rests taken in it: as they were asked for, not as measured."""
+
+    rested = 0.0
+
+    def call_later(self, delay: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
+        """Called for every sleep."""
+        self.rested += delay if delay < 0.1 else 0.0
+        return super().call_later(delay, *args, **more)

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from dray.runtime.files.filewatch import Entry, FileWatch, Kind, Snapshot
 from tests.campaign import LONG, campaign
 from tests.runtime.files.conftest import ROOT, RunProgram
 from tests.runtime.files.programs.file_storm import LISTED, TARGETS
-from tests.waiting import PATIENCE, Sleeps, wait_until
+from tests.waiting import PATIENCE, RestingLoop, Sleeps, wait_until
 
 
 async def changed(watch: FileWatch) -> Snapshot:
@@ -490,18 +489,6 @@ async def test_an_overflow_is_survived_and_everything_counts_as_new(tmp_path: Pa
         assert agrees(snapshot)
         late.unlink()
         assert (await changed(watch)).paths[late] is None
-
-
-class RestingLoop(asyncio.SelectorEventLoop):
-    """Adds up the short rests that are taken in it: as asked for, not as measured."""
-
-    rested = 0.0
-
-    def call_at(self, when: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
-        """Called for every sleep."""
-        rest = when - self.time()
-        self.rested += rest if rest < 0.1 else 0.0
-        return super().call_at(when, *args, **more)
 
 
 def test_an_idle_watch_does_not_wake_up(tmp_path: Path) -> None:
