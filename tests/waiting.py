@@ -6,6 +6,7 @@ import asyncio
 import selectors
 import threading
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, Final
 
 PATIENCE: Final = 60.0
@@ -51,7 +52,9 @@ class RestingLoop(asyncio.SelectorEventLoop):
 
     rested = 0.0
 
-    def call_later(self, delay: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         """Called for every sleep."""
         self.rested += delay if delay < 0.1 else 0.0
-        return super().call_later(delay, *args, **more)
+        return super().call_later(delay, callback, *args, context=context)

@@ -29,6 +29,7 @@ from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.status import Code, status_of
 from dray.wire.transport.messages import PREFIX
+from dray.wire.transport.stream import CallStream
 from tests.waiting import PATIENCE, wait_until
 from tests.wire.samples import Plugin, devices, ids_of, request_for, scripted
 
@@ -245,6 +246,7 @@ async def test_what_had_arrived_before_the_loss_can_still_be_read(socket_path: P
             protocol = channel._usable()
             assert protocol is not None
             (stream,) = protocol.processor.streams.values()
+            assert isinstance(stream, CallStream)
             sent = sum(PREFIX + update.ByteSize() for update in plugin.updates)
             await wait_until(lambda: sum(len(data) for data, _ in stream.buffer._chunks) == sent)
         await wait_until(lambda: channel._usable() is None)
@@ -328,14 +330,14 @@ async def test_closing_fails_the_calls_in_flight(plugin: Plugin, socket_path: Pa
 
 
 async def test_a_calls_own_timeout_beats_the_channels(plugin: Plugin, socket_path: Path) -> None:
-    async with connect(socket_path, timeout=0.05) as channel:
+    async with connect(socket_path, timeout=0.3) as channel:
         client = DevicePluginClient(channel)
         patient = asyncio.ensure_future(
             client.pre_start_container(PreStartContainerRequest(), timeout=PATIENCE)
         )
         await settle()  # it began first, and would end first with the channel's timeout
         with pytest.raises(
-            UnavailableError, match=r"PreStartContainer at .* no answer within 0.05 s"
+            UnavailableError, match=r"PreStartContainer at .* no answer within 0.3 s"
         ) as caught:
             await client.pre_start_container(PreStartContainerRequest())
         assert (status := status_of(caught.value)) is not None
@@ -371,7 +373,7 @@ async def test_leaving_a_stream_cancels_the_handler(plugin: Plugin, socket_path:
 
 async def test_a_stream_may_be_quiet_for_longer_than_the_default(plugin: Plugin, socket_path: Path) -> None:
     async with (
-        connect(socket_path, timeout=0.05) as channel,
+        connect(socket_path, timeout=0.3) as channel,
         DevicePluginClient(channel).list_and_watch(Empty()) as answers,
     ):
         await anext(answers)
