@@ -7,7 +7,9 @@ import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any, Final
+from typing import Final, TypeVarTuple
+
+Ts = TypeVarTuple("Ts")
 
 PATIENCE: Final = 60.0
 """Seconds after which a wait is given up. It only ends a test that hangs, so it is long: no test measures with it."""
@@ -53,7 +55,7 @@ class RestingLoop(asyncio.SelectorEventLoop):
     rested = 0.0
 
     def call_later(
-        self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+        self, delay: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Called for every sleep."""
         self.rested += delay if delay < 0.1 else 0.0
