@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from dray.api import names
@@ -112,8 +110,11 @@ def test_annotations_are_limited_together() -> None:
     assert names.annotations_size({"a": "é" * (128 * 1024)}) == [names.too_long(256 * 1024)]
 
 
+LONG = 1_000_000
+
+
 def test_hostile_names_are_judged_fast() -> None:
-    started = time.process_time()
+    """So long that a rule that goes back and forth in them would not come to an end."""
     for rule in (
         names.dns_label,
         names.dns_subdomain,
@@ -121,6 +122,5 @@ def test_hostile_names_are_judged_fast() -> None:
         names.label_value,
         names.c_identifier,
     ):
-        for text in ("a-" * 50_000, "a" * 100_000 + "!", "-" * 100_000, "a." * 50_000, "a/" * 50_000):
+        for text in ("a-" * LONG, "a" * LONG + "!", "-" * LONG, "a." * LONG, "a/" * LONG):
             assert rule(text)
-    assert time.process_time() - started < 2

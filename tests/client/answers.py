@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from tests.client.servers import Handler, ScriptedServer, lines, reply
@@ -36,10 +34,3 @@ def queries(server: ScriptedServer) -> list[str]:
         query = dict(pair.partition("=")[::2] for pair in seen.target.partition("?")[2].split("&"))
         found.append(f"watch {query['resourceVersion']}" if "watch" in query else "list")
     return found
-
-
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
-    """Wait for real things; fails after `seconds`."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)

@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from dray.runtime.clock import settle
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -119,7 +121,10 @@ async def scripted(context: ssl.SSLContext | None = None, port: int = 0) -> Asyn
         site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=context, reuse_address=True)
         await site.start()
         server.port = runner.addresses[0][1]
-        yield server
+        try:
+            yield server
+        finally:
+            await _stop_accepting(site)
     finally:
         web_server = runner.server
         transports = [one.transport for one in web_server.connections] if web_server is not None else []
@@ -127,9 +132,18 @@ async def scripted(context: ssl.SSLContext | None = None, port: int = 0) -> Asyn
         for transport in transports:
             if transport is not None:
                 transport.abort()  # without waiting for a peer to read what is still to be written
-        await asyncio.sleep(0.01)  # a connection accepted at the very end shows up only now
+        await settle()  # a connection whose handshake ended at the very end shows up only now
         if web_server is not None:
             await web_server.shutdown(0.0)
+
+
+async def _stop_accepting(site: web.TCPSite) -> None:
+    """Accept no more, and let what was accepted become a connection: asyncio before 3.12 leaks it when its server closes."""
+    listening = site._server
+    assert isinstance(listening, asyncio.Server)
+    for one in listening.sockets:
+        asyncio.get_running_loop().remove_reader(one.fileno())
+    await settle()
 
 
 def _answer_once(secure: ssl.SSLSocket) -> None:

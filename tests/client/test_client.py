@@ -20,6 +20,7 @@ from dray.client.store import Entry
 from dray.errors import ConflictError, InvalidError, NotFoundError, ProtocolError, UnavailableError
 from tests.client.answers import config_map, event, page
 from tests.client.servers import ScriptedServer, lines, reply, status, text
+from tests.waiting import PATIENCE
 
 
 async def test_get_typed_and_raw(server: ScriptedServer, client: Client) -> None:
@@ -205,7 +206,7 @@ async def test_leaving_a_watch_early_closes_the_connection(server: ScriptedServe
     server.answer(endless)
     async with client.watch(CONFIG_MAPS, resource_version="1") as watch:
         await anext(watch)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await ended.wait()
 
 

@@ -23,6 +23,7 @@ from dray.testing.check.api_server import Place
 from tests.controllers.claims.groups import GROUP_UID, group
 from tests.controllers.objects import pod
 from tests.controllers.server import Cluster, cluster
+from tests.waiting import PATIENCE, wait_until
 
 POD = ObjectReference(kind="Pod", namespace="default", name="p", uid="u1", api_version="v1")
 FAST = RateLimit(1000.0, 100)
@@ -45,7 +46,7 @@ class Scene:
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Until nothing waits, or what waits is not due; time passes in small steps."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while seconds > 0 or self.recorder.waiting:
                 await self.clock.advance(0.5)
                 seconds -= 0.5
@@ -76,11 +77,12 @@ async def test_the_same_again_is_counted_and_written_now_and_then(scene: Scene) 
         version = scene.api.version
         scene.tell("no", times=50)
         assert scene.recorder.waiting == 1
-        await asyncio.sleep(0.05)
-        assert scene.api.version == version, "not so soon"
+        scene.tell("else", NODE)
+        await wait_until(lambda: "else" in scene.counts)
+        assert scene.api.version == version + 1, "not so soon: what was told later is written, this is not"
         await scene.settle()
-        assert sorted(one["count"] for one in scene.api.every(EVENTS)) == [1, 53]
-        assert scene.api.version == version + 1
+        assert sorted(one["count"] for one in scene.api.every(EVENTS)) == [1, 1, 53]
+        assert scene.api.version == version + 2
         assert scene.api.refused == []
 
 
@@ -95,7 +97,7 @@ async def test_the_more_often_it_was_written_the_longer_it_rests(scene: Scene) -
                 written.append(scene.clock.monotonic())
             scene.tell("no")
             await scene.clock.advance(0.5 if len(written) < 5 else 20.0)
-            await asyncio.sleep(0.002)
+            await wait_until(lambda: scene.clock.sleepers)  # nothing is being written
     pauses = [later - earlier for earlier, later in pairwise(written)]
     assert pauses == sorted(pauses)
     assert pauses[0] <= 2 * FIRST_REST
@@ -118,14 +120,13 @@ async def test_one_that_is_to_wait_is_written_later_with_the_time_it_happened(sc
     scene.tell("no")
     began = scene.clock.now()
     async with recording(scene):
-        async with asyncio.timeout(10):
-            while not scene.counts:
-                await asyncio.sleep(0.01)
+        await wait_until(lambda: scene.counts)
         await scene.clock.advance(1.5)
-        await asyncio.sleep(0.05)
-        assert scene.counts == {"no": 1}
+        scene.tell("else")
+        await wait_until(lambda: "else" in scene.counts)
+        assert scene.counts == {"no": 1, "else": 1}
         await scene.settle(1.0)
-    assert scene.counts == {"no": 1, "prepared": 1}
+    assert scene.counts == {"no": 1, "else": 1, "prepared": 1}
     told = [one for one in scene.api.every(EVENTS) if one["message"] == "prepared"]
     assert len(told) == 2
     assert {one["firstTimestamp"] for one in told} == {began.strftime("%Y-%m-%dT%H:%M:%SZ")}
@@ -134,7 +135,7 @@ async def test_one_that_is_to_wait_is_written_later_with_the_time_it_happened(sc
 async def test_one_that_waits_is_among_the_last_words(scene: Scene) -> None:
     async with scene.recorder.recording(1.0):
         scene.recorder.tell(POD, "Normal", "Done", "prepared", after=60.0)
-        await asyncio.sleep(0.02)
+        await wait_until(lambda: scene.clock.sleepers)
     assert scene.counts == {"prepared": 1}
 
 
@@ -249,10 +250,8 @@ async def test_the_rate_is_limited(tmp_path: Path) -> None:
             for number in range(4):
                 recorder.tell(POD, "Normal", "R", f"m {number}")
             for number in range(1, 5):
-                async with asyncio.timeout(10):
-                    while len(api.every(EVENTS)) < number:
-                        await asyncio.sleep(0.005)
-                await asyncio.sleep(0.02)
+                # At rest: all four writers wait for the clock.
+                await wait_until(lambda: clock.sleepers == 4 and len(api.every(EVENTS)) >= number)  # noqa: B023
                 assert len(api.every(EVENTS)) == number
                 await clock.advance(1.0)
 

@@ -15,10 +15,10 @@ from dray.client.access import ClusterAccess, Secret
 from dray.client.exec_credentials import ExecCredential, ExecCredentials, ExecLimits, read_answer
 from dray.client.exec_process import Said
 from dray.errors import DeniedError, Error, InvalidError, ProtocolError, UnavailableError
-from dray.runtime.clock import FakeClock
+from dray.runtime.clock import FakeClock, settle
 from tests.campaign import campaign
-from tests.client.answers import until
 from tests.client.plugins import V1BETA1, answer, calls, plugin, say, saying, script
+from tests.waiting import wait_until
 
 ACCESS = ClusterAccess("https://server:6443")
 
@@ -105,9 +105,9 @@ async def test_cancelled_caller_passes_the_turn_on(tmp_path: Path) -> None:
     program = script(tmp_path / "plugin", f"[ -e {gate} ] || sleep 60", f"echo '{answer(token='t')}'")
     credentials = asking(program, seconds=30)
     first = asyncio.create_task(credentials.current())
-    await until(lambda: calls(program))
+    await wait_until(lambda: calls(program))
     second = asyncio.create_task(credentials.current())
-    await asyncio.sleep(0.05)
+    await settle()
     gate.touch()
     first.cancel()
     assert (await second).token == "t"
@@ -120,9 +120,9 @@ async def test_who_waited_for_a_cancelled_call_does_not_take_what_has_expired(tm
     assert (await credentials.current()).token == "old"
     script(program, "sleep 60")
     first = asyncio.create_task(credentials.current())
-    await until(lambda: len(calls(program)) == 2)
+    await wait_until(lambda: len(calls(program)) == 2)
     second = asyncio.create_task(credentials.current())
-    await asyncio.sleep(0.05)
+    await settle()
     saying(program, answer(token="new"))
     first.cancel()
     assert (await second).token == "new"

@@ -5,6 +5,7 @@ import gc
 
 from dray.client.feed import Changes, Feed, Replaced
 from dray.client.store import Added, Change, Entry, ReflectorState, WatchEvent
+from tests.waiting import PATIENCE
 
 
 class Source:
@@ -26,7 +27,7 @@ class Source:
 
 
 async def take(changes: Changes[str], count: int) -> list[Change[str] | Replaced[str]]:
-    return [await asyncio.wait_for(anext(changes), 1) for _ in range(count)]
+    return [await asyncio.wait_for(anext(changes), PATIENCE) for _ in range(count)]
 
 
 async def test_starts_with_the_picture_of_now_then_every_change() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from dray.api.kinds import CONFIG_MAPS
@@ -14,8 +12,9 @@ from dray.client.reflector import Reflector, ReflectorConfig
 from dray.client.store import Deleted
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import FakeClock
-from tests.client.answers import HANG, bookmark, config_map, event, page, queries, until
+from tests.client.answers import HANG, bookmark, config_map, event, page, queries
 from tests.client.servers import Handler, ScriptedServer, lines, status
+from tests.waiting import wait_until
 
 FAST = ReflectorConfig(
     follow=FollowConfig(
@@ -30,8 +29,7 @@ async def story(client: Client, server: ScriptedServer, count: int) -> list[str]
         changes = reflector.changes()
         first = await anext(changes)
         assert isinstance(first, Replaced)
-        await until(lambda: len(server.seen) >= count)
-        await asyncio.sleep(0.02)
+        await wait_until(lambda: len(server.seen) >= count)
     told = [f"start {sorted(name for _, name in first.snapshot.entries)}"]
     async for change in changes:
         assert not isinstance(change, Replaced)
@@ -149,19 +147,19 @@ async def test_backoff_grows_and_starts_over_after_progress(client: Client, serv
     server.answer(page(), busy, busy, busy, lines(event("ADDED", config_map("a", 11))), busy, HANG)
     async with Reflector(client, CONFIG_MAPS, config=config, clock=clock):
         for wait in (1, 2, 4, 1, 2):
-            await until(lambda: clock.sleepers)
+            await wait_until(lambda: clock.sleepers)
             await clock.advance(wait - 0.1)
             assert clock.sleepers == 1, wait
             await clock.advance(0.1)
-        await until(lambda: len(server.seen) == 7)
+        await wait_until(lambda: len(server.seen) == 7)
 
 
 async def test_retry_after_is_honoured(client: Client, server: ScriptedServer) -> None:
     clock = FakeClock()
     server.answer(page(), status(429, "TooManyRequests", "x", Retry_After="20"), HANG)
     async with Reflector(client, CONFIG_MAPS, clock=clock):
-        await until(lambda: clock.sleepers)
+        await wait_until(lambda: clock.sleepers)
         await clock.advance(19)
         assert clock.sleepers == 1
         await clock.advance(1)
-        await until(lambda: len(server.seen) == 3)
+        await wait_until(lambda: len(server.seen) == 3)

@@ -5,7 +5,6 @@ import contextlib
 import gzip
 import random
 import socket
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -39,6 +38,7 @@ from tests.client.servers import (
     text,
     tunnel,
 )
+from tests.waiting import wait_until
 
 GET = Request("GET", "/api/v1/pods")
 
@@ -137,18 +137,12 @@ async def test_retries_what_the_server_refused_for_now(server: ScriptedServer) -
     async with Transport(ClusterAccess(server.url), clock=clock) as transport, asyncio.TaskGroup() as group:
         sending = group.create_task(transport.send(GET))
         for wait in (2.0, 3.0):
-            await wait_for_sleeper(clock)
+            await wait_until(lambda: clock.sleepers)
             await clock.advance(wait - 0.1)
             assert clock.sleepers == 1
             await clock.advance(0.1)
     assert sending.result() == b'{"ok":1}'
     assert len(server.seen) == 3
-
-
-async def wait_for_sleeper(clock: FakeClock) -> None:
-    async with asyncio.timeout(5):
-        while not clock.sleepers:
-            await asyncio.sleep(0.005)
 
 
 async def test_retries_are_bounded(server: ScriptedServer) -> None:
@@ -188,11 +182,10 @@ async def test_refused_and_unknown_hosts() -> None:
 
 async def test_slow_answers_meet_the_deadline(server: ScriptedServer) -> None:
     async def never(_: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         raise AssertionError
 
     server.answer(never)
-    started = time.monotonic()
     error = await failure(ClusterAccess(server.url), Request("GET", "/x", timeout=0.1))
     assert isinstance(error, UnavailableError)
     assert "no answer within 0.1 s" in str(error)
@@ -201,7 +194,6 @@ async def test_slow_answers_meet_the_deadline(server: ScriptedServer) -> None:
     ) as url:
         error = await failure(ClusterAccess(url), Request("GET", "/x", timeout=0.1))
         assert "no answer within 0.1 s" in str(error)
-    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -283,19 +275,18 @@ async def test_stream_gives_pieces_and_notices_silence(server: ScriptedServer, t
         await response.prepare(request)
         for piece in (b"a", b"b"):
             await response.write(piece)
-            await asyncio.sleep(0.05)
-        await asyncio.sleep(60)
+        await asyncio.Event().wait()
         return response
 
     server.answer(dripping)
     got = []
     with pytest.raises(UnavailableError, match="did not answer in time"):
-        async with transport.stream(GET, idle_timeout=0.2, timeout=10) as body:
+        async with transport.stream(GET, idle_timeout=0.2, timeout=3600) as body:
             while piece := await body.read():
                 got.append(piece)
     assert b"".join(got) == b"ab"
     with pytest.raises(UnavailableError, match="did not answer in time"):
-        async with transport.stream(GET, idle_timeout=10, timeout=0.2) as body:
+        async with transport.stream(GET, idle_timeout=3600, timeout=0.2) as body:
             while await body.read():
                 pass
     with pytest.raises(ZeroDivisionError):

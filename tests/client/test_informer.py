@@ -19,9 +19,10 @@ from dray.client.store import Added, Change, Entry, Key, replay
 from dray.errors import DeniedError, InvariantError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
 from tests.campaign import seeds
-from tests.client.answers import HANG, config_map, event, page, until
+from tests.client.answers import HANG, config_map, event, page
 from tests.client.mini_api import MiniApi, serving
 from tests.client.servers import ScriptedServer, lines, status
+from tests.waiting import PATIENCE, wait_until
 
 QUICK = FollowConfig(page_size=5, idle_timeout=0.3, backoff=BackoffPolicy(first=0.01, limit=0.05))
 FAST = ReflectorConfig(follow=QUICK)
@@ -123,7 +124,7 @@ async def test_without_waiting_and_wait_synced(server: ScriptedServer, client: C
     server.answer(status(503, "ServiceUnavailable", "later"), page(config_map("a", 3)), HANG)
     async with Informer(client, CONFIG_MAPS, config=ReflectorConfig(QUICK, wait_synced=False)) as informer:
         assert len(informer) == 0
-        await asyncio.wait_for(informer.wait_synced(), 5)
+        await asyncio.wait_for(informer.wait_synced(), PATIENCE)
         assert len(informer) == 1
 
 
@@ -132,7 +133,7 @@ async def test_a_handler_that_raises_ends_the_informer(server: ScriptedServer, c
     with pytest.raises(ZeroDivisionError):
         async with Informer(client, CONFIG_MAPS, config=FAST) as informer:
             informer.on_change(lambda _: print(1 / 0))
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
 
 
 async def test_many_changes_leave_others_their_turn_and_slow_handlers_are_named(
@@ -193,9 +194,9 @@ async def test_indexes_and_changes_through_all_faults(seed: int, buffer: int) ->
                     api.compact()
                 await asyncio.sleep(api.rng.random() * 0.005)
             api.chaos = 0.0
-            await until(
+            await wait_until(
                 lambda: {key: one.version for key, one in informer.entries().items()} == api.versions()
             )
             check(informer)
             assert copy == dict(informer.entries())
-            await asyncio.wait_for(informer.wait_synced(), 5)
+            await asyncio.wait_for(informer.wait_synced(), PATIENCE)

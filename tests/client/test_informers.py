@@ -14,8 +14,9 @@ from dray.client.reflector import ReflectorConfig
 from dray.client.requests import Selection
 from dray.errors import DeniedError, InvariantError
 from dray.runtime.backoff import BackoffPolicy
-from tests.client.answers import HANG, config_map, page, until
+from tests.client.answers import HANG, config_map, page
 from tests.client.servers import ScriptedServer, status
+from tests.waiting import PATIENCE, wait_until
 
 FAST = ReflectorConfig(
     follow=FollowConfig(backoff=BackoffPolicy(first=0.01, limit=0.05)), refusal_patience=0.0
@@ -56,7 +57,7 @@ async def test_one_list_and_watch_for_all_who_ask(server: ScriptedServer, client
         assert informers.of(CONFIG_MAPS) is one
         with pytest.raises(InvariantError, match="ask for an informer before"):
             informers.of(NODES)
-        await until(lambda: len(server.seen) == 4)
+        await wait_until(lambda: len(server.seen) == 4)
     assert len(server.seen) == 4
 
 
@@ -67,7 +68,7 @@ async def test_lists_come_side_by_side(server: ScriptedServer, client: Client) -
     informers.of(CONFIG_MAPS)
     informers.of(NODES)
     informers.of(PODS)
-    async with asyncio.timeout(5), informers:
+    async with asyncio.timeout(PATIENCE), informers:
         pass
 
 
@@ -79,9 +80,7 @@ async def test_one_refusal_is_raised_and_ends_all(server: ScriptedServer, client
     with pytest.raises(DeniedError):
         async with informers:
             pass
-    asked = len(server.seen)
-    await asyncio.sleep(0.1)
-    assert len(server.seen) == asked
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("informer")] == []
     assert len(pods) == 0
 
 
@@ -96,4 +95,4 @@ async def test_a_failing_handler_ends_the_body(server: ScriptedServer, client: C
     informers.of(CONFIG_MAPS).on_change(lambda _: print(1 / 0))
     with pytest.raises(ZeroDivisionError):
         async with informers:
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()

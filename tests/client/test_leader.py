@@ -15,8 +15,8 @@ from dray.client.leader import LeaderConfig, LeaderElection, LeadershipLostError
 from dray.client.lease import LeaseTimes
 from dray.runtime.clock import FakeClock
 from tests.campaign import seeds
-from tests.client.answers import until
 from tests.client.lease_api import Candidate, LeaseApi, serving_lease
+from tests.waiting import wait_until
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Race:
         for _ in range(3):
             await asyncio.sleep(0)
         if self.api.mode != "hang":
-            await until(lambda: not any(part.client.busy for part in self.parts))
+            await wait_until(lambda: not any(part.client.busy for part in self.parts))
         self.check()
 
     async def advance(self, seconds: float, step: float = 0.5) -> None:
@@ -291,7 +291,7 @@ async def test_a_blocked_process_loses_the_lead_once(before: float) -> None:
                 client.is_cut = True
                 await asyncio.sleep(before)
                 time.sleep(0.7)
-                await asyncio.sleep(5)
+                await asyncio.Event().wait()
 
 
 async def test_given_back_also_when_the_last_answer_was_lost() -> None:

@@ -11,6 +11,7 @@ from dray.client.rate_limit import RateLimit, RateLimiter
 from dray.errors import InvalidError
 from dray.runtime.clock import FakeClock, settle
 from tests.client.servers import ScriptedServer
+from tests.waiting import wait_until
 
 
 async def passes(limiter: RateLimiter, clock: FakeClock, log: list[tuple[int, float]], number: int) -> None:
@@ -68,10 +69,10 @@ async def test_client_asks_no_faster(server: ScriptedServer) -> None:
     ):
         for _ in range(5):
             group.create_task(client.raw(Request("GET", "/x")))
-        await asyncio.sleep(0.1)
+        await wait_until(lambda: len(server.seen) + clock.sleepers == 5)
         assert len(server.seen) == 2
         await clock.advance(1)
-        await asyncio.sleep(0.1)
+        await wait_until(lambda: len(server.seen) + clock.sleepers == 5)
         assert len(server.seen) == 3
         await clock.advance(2)
     assert len(server.seen) == 5

@@ -22,9 +22,10 @@ from dray.errors import DeniedError, NotFoundError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import FakeClock
 from tests.campaign import seeded, seeds
-from tests.client.answers import HANG, config_map, event, page, until
+from tests.client.answers import HANG, config_map, event, page
 from tests.client.mini_api import MiniApi, serving
 from tests.client.servers import ScriptedServer, lines, status
+from tests.waiting import PATIENCE, wait_until
 
 QUICK = FollowConfig(
     page_size=5, idle_timeout=0.3, backoff=BackoffPolicy(first=0.01, limit=0.05), event_limit=20_000
@@ -40,7 +41,7 @@ async def test_entered_means_listed(server: ScriptedServer, client: Client) -> N
         found = reflector.get("a", "ns")
         assert isinstance(found, ConfigMap)
         assert reflector.get("zz", "ns") is None
-        await until(lambda: len(server.seen) == 2)
+        await wait_until(lambda: len(server.seen) == 2)
     assert "/namespaces/ns/configmaps?labelSelector=app%3Dx" in server.seen[0].target
     assert "labelSelector=app%3Dx" in server.seen[1].target
     assert len(reflector.snapshot()) == 2
@@ -61,8 +62,8 @@ async def test_unreadable_objects_are_reported_once_and_lag(
         HANG,
     )
     async with Reflector(client, CONFIG_MAPS, config=FAST) as reflector:
-        await until(lambda: len(server.seen) >= 5)
-        await until(lambda: reflector.snapshot().version == "15")
+        await wait_until(lambda: len(server.seen) >= 5)
+        await wait_until(lambda: reflector.snapshot().version == "15")
         found = reflector.snapshot().entries[("ns", "a")]
         assert found.version == "3"
         assert reflector.unreadable[("ns", "a")].version == "11"
@@ -80,7 +81,7 @@ async def test_wait_changed(server: ScriptedServer, client: Client) -> None:
         snapshot = await reflector.wait_changed(0)
         assert len(snapshot) >= 1
         while len(snapshot) < 3:
-            snapshot = await asyncio.wait_for(reflector.wait_changed(snapshot.generation), 5)
+            snapshot = await asyncio.wait_for(reflector.wait_changed(snapshot.generation), PATIENCE)
         stats = reflector.stats
     assert (stats.lists, stats.events, stats.changes) == (1, 2, 3)
     with pytest.raises(UnavailableError, match="has stopped"):
@@ -94,7 +95,7 @@ async def test_slow_consumer_gets_the_newest_picture(server: ScriptedServer, cli
     async with Reflector(client, CONFIG_MAPS, config=config) as reflector:
         changes = reflector.changes()
         assert isinstance(await anext(changes), Replaced)
-        await until(lambda: reflector.generation == 50)
+        await wait_until(lambda: reflector.generation == 50)
         over = await anext(changes)
         assert isinstance(over, Replaced)
         assert len(over.snapshot) == 50
@@ -108,7 +109,7 @@ async def test_a_server_that_refuses_is_given_a_little_time(server: ScriptedServ
     server.answer(status(403, "Forbidden", "no rights yet"), page(config_map("a", 3)), HANG)
     async with asyncio.TaskGroup() as group:
         entering = group.create_task(enter(client, clock))
-        await until(lambda: clock.sleepers)
+        await wait_until(lambda: clock.sleepers)
         await clock.advance(5)
     assert entering.result() == 1
 
@@ -170,7 +171,7 @@ async def test_a_server_that_is_away_is_waited_for() -> None:
     async with Client(ClusterAccess(api.url)) as client, asyncio.TaskGroup() as group:
         entering = group.create_task(enter(client, clock))
         for _ in range(5):
-            await until(lambda: clock.sleepers)
+            await wait_until(lambda: clock.sleepers)
             await clock.advance(70)
         assert not entering.done()
         async with serving(api):
@@ -197,7 +198,7 @@ async def test_entering_can_be_cancelled_and_need_not_wait(client: Client, serve
     async with Reflector(client, CONFIG_MAPS, config=config) as reflector:
         assert len(reflector.snapshot()) == 0
         server.answer(page(config_map("a", 3)), HANG)
-        await asyncio.wait_for(reflector.wait_synced(), 5)
+        await asyncio.wait_for(reflector.wait_synced(), PATIENCE)
         assert len(reflector.snapshot()) == 1
 
 
@@ -261,7 +262,7 @@ async def test_cache_and_log_stay_true_through_chaos(seed: int, caplog: pytest.L
             await misuse(api, steps=40, down=number % 2 == 0)
             api.chaos = 0.0
             async with serving(api):
-                await until(lambda: versions(reflector) == api.versions())
+                await wait_until(lambda: versions(reflector) == api.versions())
     assert {key: entry.version for key, entry in witness.entries.items()} == api.versions()
     assert len(witness.log) == reflector.stats.changes == reflector.generation
     assert reflector.stats.lists >= 2

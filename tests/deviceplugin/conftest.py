@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,6 @@ class TapeDriver:
 async def nothing(prepared: Prepared) -> ContainerEdits:
     """The host needs nothing."""
     return prepared.edits
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 def tape(

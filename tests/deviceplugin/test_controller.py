@@ -20,8 +20,9 @@ from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
-from tests.deviceplugin.conftest import TapeDriver, nothing, tape, until
+from tests.deviceplugin.conftest import TapeDriver, nothing, tape
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,15 @@ async def test_the_difference_is_started_and_stopped(kubelet: SmallKubelet) -> N
     async with controlled(kubelet) as (controller, _):
         controller.want([offer("a"), offer("b")])
         assert not controller.is_initialized
-        await until(lambda: controller.is_initialized)
+        await wait_until(lambda: controller.is_initialized)
         assert sorted(kubelet.registered) == ["example.com/a", "example.com/b"]
         controller.want([offer("b"), offer("c")])
-        await until(lambda: controller.is_initialized and sockets(kubelet) == ["dray-b.sock", "dray-c.sock"])
+        await wait_until(
+            lambda: controller.is_initialized and sockets(kubelet) == ["dray-b.sock", "dray-c.sock"]
+        )
         assert kubelet.registered.count("example.com/b") == 1  # it was left alone
         controller.want([])
-        await until(lambda: sockets(kubelet) == [])
+        await wait_until(lambda: sockets(kubelet) == [])
         assert controller.is_initialized
 
 
@@ -96,7 +99,7 @@ async def test_a_changed_plugin_gets_a_successor_on_the_same_socket(kubelet: Sma
             driver = Rewinding() if turn % 2 else Configured()
             controller.want([replace(offer("a"), driver=driver), offer("b")])
             assert not controller.is_initialized
-            await until(lambda: controller.is_initialized)
+            await wait_until(lambda: controller.is_initialized)
             assert sockets(kubelet) == ["dray-a.sock", "dray-b.sock"]
             assert kubelet.options["example.com/a"].pre_start_required == bool(turn % 2)
         assert kubelet.registered.count("example.com/a") == 10
@@ -107,15 +110,13 @@ async def test_a_new_driver_is_taken_over_without_a_restart(kubelet: SmallKubele
     async with controlled(kubelet) as (controller, _):
         for setting in range(20):
             controller.want([tape_offer(setting), offer("b", setting)])
-            await until(lambda: controller.is_initialized)
+            await wait_until(lambda: controller.is_initialized)
             answer = await kubelet.allocate("example.com/tape", "tape1")
             assert dict(answer.envs) == {"SETTING": str(setting)}
         assert sorted(kubelet.registered) == ["example.com/b", "example.com/tape"]
         # Whoever registers again later stands for the newest offer, too.
-        async with asyncio.timeout(5):
-            (kubelet.directory / "dray-tape.sock").unlink()
-            while len(kubelet.registered) < 3 or not controller.is_initialized:
-                await asyncio.sleep(0.01)
+        (kubelet.directory / "dray-tape.sock").unlink()
+        await wait_until(lambda: len(kubelet.registered) == 3 and controller.is_initialized)
         assert dict((await kubelet.allocate("example.com/tape", "tape1")).envs) == {"SETTING": "19"}
 
 
@@ -130,7 +131,7 @@ async def test_a_call_that_runs_keeps_its_driver(kubelet: SmallKubelet) -> None:
 
     async with controlled(kubelet, slowly) as (controller, _), asyncio.TaskGroup() as group:
         controller.want([tape_offer(1)])
-        await until(lambda: controller.is_initialized)
+        await wait_until(lambda: controller.is_initialized)
         call = group.create_task(kubelet.allocate("example.com/tape", "tape1"))
         await waiting.wait()
         controller.want([tape_offer(2)])
@@ -145,17 +146,17 @@ async def test_states_and_metrics(kubelet: SmallKubelet) -> None:
         kubelet.refuse = "not now"
         controller.want([tape_offer(1)])
         assert str(controller.states()["example.com/tape"]) == "starting"
-        await until(lambda: controller.states()["example.com/tape"].phase is Phase.FAILED)
+        await wait_until(lambda: controller.states()["example.com/tape"].phase is Phase.FAILED)
         state = controller.states()["example.com/tape"]
         assert "not now" in state.reason
         assert state.retry_s == 0.05
         assert b'dray_deviceplugin_registered{resource="example.com/tape"} 0\n' in metrics.render()
         kubelet.refuse = ""
-        await until(lambda: controller.is_initialized and bool(kubelet.lists.get("example.com/tape")))
+        await wait_until(lambda: controller.is_initialized and bool(kubelet.lists.get("example.com/tape")))
         assert str(controller.states()["example.com/tape"]) == "registered"
         await kubelet.allocate("example.com/tape", "tape1")
         feed.publish([tape(1), tape(2)])
-        await until(lambda: len(kubelet.lists["example.com/tape"]) == 2)
+        await wait_until(lambda: len(kubelet.lists["example.com/tape"]) == 2)
         text = metrics.render().decode()
         assert 'dray_deviceplugin_registered{resource="example.com/tape"} 1\n' in text
         assert 'dray_deviceplugin_registrations_total{resource="example.com/tape"} 1.0\n' in text
@@ -170,9 +171,9 @@ async def test_states_and_metrics(kubelet: SmallKubelet) -> None:
 async def test_a_device_set_that_changes_needs_no_restart(kubelet: SmallKubelet) -> None:
     async with controlled(kubelet) as (controller, feed):
         controller.want([replace(offer("tape"), resource="example.com/tape")])
-        await until(lambda: kubelet.lists.get("example.com/tape") == [("tape1", "Healthy")])
+        await wait_until(lambda: kubelet.lists.get("example.com/tape") == [("tape1", "Healthy")])
         feed.publish([tape(1), tape(2)])
-        await until(lambda: len(kubelet.lists["example.com/tape"]) == 2)
+        await wait_until(lambda: len(kubelet.lists["example.com/tape"]) == 2)
         assert kubelet.registered == ["example.com/tape"]
 
 
@@ -182,13 +183,13 @@ async def test_only_the_newest_wish_counts(kubelet: SmallKubelet) -> None:
             controller.want([offer(f"p{number % 3}", number)])
             await asyncio.sleep(0.002)
         controller.want([offer("last")])
-        await until(lambda: controller.is_initialized and sockets(kubelet) == ["dray-last.sock"])
+        await wait_until(lambda: controller.is_initialized and sockets(kubelet) == ["dray-last.sock"])
 
 
 async def test_leaving_removes_every_socket(kubelet: SmallKubelet) -> None:
     async with controlled(kubelet) as (controller, _):
         controller.want([offer(name) for name in "abcde"])
-        await until(lambda: controller.is_initialized)
+        await wait_until(lambda: controller.is_initialized)
     assert sockets(kubelet) == []
 
 

@@ -5,6 +5,7 @@ import asyncio
 from dray.deviceplugin.held import by_resource, held_ids, holders
 from dray.wire.gen.podresources_v1_pb2 import ContainerDevices
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import PATIENCE
 
 
 async def test_what_containers_hold(kubelet: SmallKubelet) -> None:
@@ -32,8 +33,8 @@ async def test_who_holds_them(kubelet: SmallKubelet) -> None:
 
 async def test_a_kubelet_that_does_not_say_is_not_a_kubelet_without_pods(kubelet: SmallKubelet) -> None:
     assert await held_ids(kubelet.directory.parent) is None
-    kubelet.slow = 60.0
-    async with kubelet.running(), asyncio.timeout(3):
+    kubelet.slow = 3600.0
+    async with kubelet.running(), asyncio.timeout(PATIENCE):
         assert await held_ids(kubelet.directory.parent, timeout=0.1) is None
 
 

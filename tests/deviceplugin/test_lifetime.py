@@ -17,12 +17,13 @@ from dray.deviceplugin.state import REGISTERED, WAITING, Phase
 from dray.drivers.contract import Health, Prepared
 from dray.errors import Error
 from dray.inventory.inventory import InventoryFeed
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import Clock, FakeClock, SystemClock, settle
 from dray.runtime.tasks import running
 from dray.wire.deviceplugin import KUBELET_SOCKET
 from dray.wire.serve import serve
-from tests.deviceplugin.conftest import TapeDriver, nothing, tape, until
+from tests.deviceplugin.conftest import TapeDriver, nothing, tape
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import wait_until
 
 RESOURCE = "example.com/tape"
 SOCKET = "dray-tape.sock"
@@ -31,12 +32,16 @@ TIMING = Timing(after_failures=(0.05, 0.1), after_clean_end=0.05)
 
 @asynccontextmanager
 async def plugin_running(
-    directory: Path, feed: InventoryFeed, timing: Timing = TIMING, carry_out: CarryOut = nothing
+    directory: Path,
+    feed: InventoryFeed,
+    timing: Timing = TIMING,
+    carry_out: CarryOut = nothing,
+    clock: Clock | None = None,
 ) -> AsyncIterator[PluginLifetime]:
     async with following(directory) as watched:
         offer = Offer(RESOURCE, TapeDriver(), SOCKET)
         lifetime = PluginLifetime(
-            lambda: ResourcePlugin(offer, feed, carry_out), watched, SystemClock(), timing
+            lambda: ResourcePlugin(offer, feed, carry_out), watched, clock or SystemClock(), timing
         )
         async with running(lifetime.run(), name="lifetime"):
             yield lifetime
@@ -54,12 +59,14 @@ async def test_registers_lists_follows_changes_and_says_goodbye(
 ) -> None:
     async with kubelet.running():
         async with plugin_running(kubelet.directory, feed) as lifetime:
-            await until(lambda: kubelet.lists.get(RESOURCE) == [("tape1", "Healthy"), ("tape2", "Healthy")])
-            await until(lambda: lifetime.is_registered)
+            await wait_until(
+                lambda: kubelet.lists.get(RESOURCE) == [("tape1", "Healthy"), ("tape2", "Healthy")]
+            )
+            await wait_until(lambda: lifetime.is_registered)
             assert kubelet.options[RESOURCE].get_preferred_allocation_available
             assert not kubelet.options[RESOURCE].pre_start_required
             feed.publish([tape(1), tape(2, Health.UNHEALTHY), tape(3)])
-            await until(
+            await wait_until(
                 lambda: (
                     kubelet.lists[RESOURCE]
                     == [("tape1", "Healthy"), ("tape2", "Unhealthy"), ("tape3", "Healthy")]
@@ -69,18 +76,18 @@ async def test_registers_lists_follows_changes_and_says_goodbye(
             (request,) = kubelet.requests
             assert (request.version, request.endpoint, request.resource_name) == ("v1beta1", SOCKET, RESOURCE)
             assert request.options == kubelet.options[RESOURCE]
-        await until(lambda: kubelet.lists[RESOURCE] == [])
+        await wait_until(lambda: kubelet.lists[RESOURCE] == [])
         assert not (kubelet.directory / SOCKET).exists()
         assert not lifetime.is_registered
 
 
 async def test_a_kubelet_that_comes_later_is_found(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     async with plugin_running(kubelet.directory, feed) as lifetime:
-        await until((kubelet.directory / SOCKET).exists)
-        await asyncio.sleep(0.1)
+        await wait_until(lambda: lifetime.state == WAITING)
+        assert (kubelet.directory / SOCKET).exists()
         assert not lifetime.is_registered
         async with kubelet.running():
-            await until(lambda: lifetime.is_registered and bool(kubelet.lists.get(RESOURCE)))
+            await wait_until(lambda: lifetime.is_registered and bool(kubelet.lists.get(RESOURCE)))
 
 
 async def test_every_restart_of_the_kubelet_is_noticed(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
@@ -89,9 +96,9 @@ async def test_every_restart_of_the_kubelet_is_noticed(kubelet: SmallKubelet, fe
     async with plugin_running(kubelet.directory, feed, timing) as lifetime:
         for restart in range(1, 6):
             async with kubelet.running():
-                await until(lambda: len(kubelet.registered) == restart and lifetime.is_registered)  # noqa: B023
+                await wait_until(lambda: len(kubelet.registered) == restart and lifetime.is_registered)  # noqa: B023
                 feed.publish([tape(number) for number in range(restart)])
-                await until(lambda: len(kubelet.lists.get(RESOURCE, ())) == restart)  # noqa: B023
+                await wait_until(lambda: len(kubelet.lists.get(RESOURCE, ())) == restart)  # noqa: B023
             kubelet.lists.clear()
 
 
@@ -99,30 +106,30 @@ async def test_a_removed_socket_is_served_again_without_a_new_kubelet(
     kubelet: SmallKubelet, feed: InventoryFeed
 ) -> None:
     async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
-        await until(lambda: lifetime.is_registered)
+        await wait_until(lambda: lifetime.is_registered)
         (kubelet.directory / SOCKET).unlink()
-        await until(lambda: len(kubelet.registered) == 2 and lifetime.is_registered)
-        await until(lambda: len(kubelet.lists[RESOURCE]) == 2)
+        await wait_until(lambda: len(kubelet.registered) == 2 and lifetime.is_registered)
+        await wait_until(lambda: len(kubelet.lists[RESOURCE]) == 2)
 
 
 async def test_the_whole_directory_may_go_and_come_back(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     async with plugin_running(kubelet.directory, feed) as lifetime:
         async with kubelet.running():
-            await until(lambda: lifetime.is_registered)
+            await wait_until(lambda: lifetime.is_registered)
         shutil.rmtree(kubelet.directory)
-        await until(lambda: not lifetime.is_registered)
+        await wait_until(lambda: not lifetime.is_registered)
         kubelet.directory.mkdir()
         async with kubelet.running():
-            await until(lambda: len(kubelet.registered) == 2 and lifetime.is_registered)
+            await wait_until(lambda: len(kubelet.registered) == 2 and lifetime.is_registered)
 
 
 async def test_a_refusing_kubelet_is_tried_again(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     kubelet.refuse = "not now"
     async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
-        await asyncio.sleep(0.12)
+        await wait_until(lambda: len(kubelet.requests) >= 2)
         assert kubelet.registered == []
         kubelet.refuse = ""
-        await until(lambda: lifetime.is_registered)
+        await wait_until(lambda: lifetime.is_registered)
 
 
 async def test_told_to_stop_it_takes_the_devices_back_and_finishes_its_calls(
@@ -138,7 +145,7 @@ async def test_told_to_stop_it_takes_the_devices_back_and_finishes_its_calls(
 
     async with kubelet.running(), asyncio.TaskGroup() as group:
         async with plugin_running(kubelet.directory, feed, carry_out=slow):
-            await until(lambda: RESOURCE in kubelet.healthy)
+            await wait_until(lambda: RESOURCE in kubelet.healthy)
             call = group.create_task(kubelet.allocate(RESOURCE, "tape1"))
             await begun.wait()
             group.create_task(ends_later(may_end, lambda: kubelet.lists[RESOURCE] == []))
@@ -147,7 +154,7 @@ async def test_told_to_stop_it_takes_the_devices_back_and_finishes_its_calls(
 
 async def ends_later(may_end: asyncio.Event, condition: Callable[[], bool]) -> None:
     """The list is empty while the call still runs."""
-    await until(condition)
+    await wait_until(condition)
     may_end.set()
 
 
@@ -164,7 +171,7 @@ async def test_a_call_that_does_not_end_does_not_keep_it_from_stopping(
     timing = replace(TIMING, work=0.1)
     async with kubelet.running(), asyncio.TaskGroup() as group:
         async with plugin_running(kubelet.directory, feed, timing, carry_out=hang):
-            await until(lambda: RESOURCE in kubelet.healthy)
+            await wait_until(lambda: RESOURCE in kubelet.healthy)
             call = group.create_task(expect_error(kubelet.allocate(RESOURCE, "tape1")))
             await begun.wait()
         await call
@@ -177,14 +184,17 @@ async def expect_error(call: Awaitable[object]) -> None:
 
 
 async def test_failures_are_spaced_out(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
-    """Two tries at once, as the table says, and then none for 600 ms."""
+    """After the first failure and after those that follow it: as the table says."""
     kubelet.refuse = "never"
-    timing = Timing(after_failures=(0.01, 0.6), after_clean_end=0.05)
-    async with kubelet.running(), plugin_running(kubelet.directory, feed, timing):
-        await until(lambda: len(kubelet.requests) == 2)
-        await asyncio.sleep(0.4)
-        assert len(kubelet.requests) == 2
-        await until(lambda: len(kubelet.requests) == 3)
+    clock, timing = FakeClock(), Timing(after_failures=(2.0, 5.0), after_clean_end=1.0)
+    async with kubelet.running(), plugin_running(kubelet.directory, feed, timing, clock=clock):
+        for tries, pause in enumerate((2.0, 5.0, 5.0), 1):
+            await wait_until(lambda: clock.sleepers)
+            assert len(kubelet.requests) == tries
+            await clock.advance(pause - 0.1)
+            assert clock.sleepers == 1
+            await clock.advance(0.1)
+        await wait_until(lambda: len(kubelet.requests) == 4)
 
 
 async def test_a_name_that_somebody_else_serves_is_not_taken(
@@ -195,7 +205,7 @@ async def test_a_name_that_somebody_else_serves_is_not_taken(
         serve(kubelet.directory / SOCKET, []),
         plugin_running(kubelet.directory, feed) as lifetime,
     ):
-        await asyncio.sleep(0.15)
+        await wait_until(lambda: lifetime.state.retry_s == TIMING.after_failures[1])  # it has tried twice
         assert kubelet.registered == []
         assert not lifetime.is_registered
 
@@ -204,44 +214,63 @@ async def test_a_kubelet_that_drops_us_gets_us_again(kubelet: SmallKubelet, feed
     """It does not ask for the list again by itself: without a new registration the node would stay at zero."""
     async with kubelet.running(), plugin_running(kubelet.directory, feed) as lifetime:
         for times in range(1, 6):
-            await until(lambda: len(kubelet.registered) == times and bool(kubelet.healthy.get(RESOURCE)))  # noqa: B023
-            await until(lambda: lifetime.is_registered)
+            await wait_until(lambda: len(kubelet.registered) == times and bool(kubelet.healthy.get(RESOURCE)))  # noqa: B023
+            await wait_until(lambda: lifetime.is_registered)
             kubelet.drop(RESOURCE)
-        await until(lambda: len(kubelet.registered) == 6 and lifetime.is_registered)
-        await until(lambda: kubelet.healthy[RESOURCE] == ["tape1", "tape2"])
+        await wait_until(lambda: len(kubelet.registered) == 6 and lifetime.is_registered)
+        await wait_until(lambda: kubelet.healthy[RESOURCE] == ["tape1", "tape2"])
 
 
 async def test_a_new_kubelet_that_leaves_our_socket_alone_is_registered_with_once(
     kubelet: SmallKubelet, feed: InventoryFeed
 ) -> None:
-    kubelet.wipes = False
-    async with plugin_running(kubelet.directory, feed) as lifetime:
+    kubelet.wipes, clock = False, FakeClock()
+    async with plugin_running(kubelet.directory, feed, clock=clock) as lifetime:
         for times in range(1, 4):
             async with kubelet.running():
-                await until(lambda: lifetime.is_registered and bool(kubelet.healthy.get(RESOURCE)))
-                await asyncio.sleep(0.07)
+                await wait_until(lambda: lifetime.is_registered and bool(kubelet.healthy.get(RESOURCE)))
+                mark = f"mark{times}"
+                (kubelet.directory / mark).touch()
+                # What the watch shows is all that there is to know about this kubelet.
+                await wait_until(lambda: lifetime._directory.get(mark) is not None)  # noqa: B023
+                await settle()
                 assert len(kubelet.registered) == times
                 assert lifetime.is_registered
-            await until(lambda: not lifetime.is_registered)
+                assert clock.sleepers == 0, "no other run is about to begin"
+            await wait_until(lambda: not lifetime.is_registered)
 
 
 async def test_the_state_says_what_is_waited_for(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     async with plugin_running(kubelet.directory, feed) as lifetime:
-        await until(lambda: lifetime.state == WAITING)
+        await wait_until(lambda: lifetime.state == WAITING)
         async with kubelet.running():
-            await until(lambda: lifetime.state == REGISTERED)
-        await until(lambda: lifetime.state == WAITING)
+            await wait_until(lambda: lifetime.state == REGISTERED)
+        await wait_until(lambda: lifetime.state == WAITING)
         (kubelet.directory / KUBELET_SOCKET).touch()  # a name, but nobody who listens
-        await until(lambda: lifetime.state.phase is Phase.FAILED)
+        await wait_until(lambda: lifetime.state.phase is Phase.FAILED)
         assert KUBELET_SOCKET in lifetime.state.reason
         assert lifetime.state.retry_s in TIMING.after_failures
 
 
+class Lists(dict[str, list[tuple[str, str]]]):
+    """Keeps every list that came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[list[tuple[str, str]]] = []
+
+    def __setitem__(self, resource: str, devices: list[tuple[str, str]]) -> None:
+        super().__setitem__(resource, devices)
+        self.told.append(devices)
+
+
 async def test_changes_that_show_nothing_new_send_nothing(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     async with kubelet.running(), plugin_running(kubelet.directory, feed):
-        await until(lambda: bool(kubelet.lists.get(RESOURCE)))
-        kubelet.lists[RESOURCE] = [("mark", "")]
+        await wait_until(lambda: bool(kubelet.lists.get(RESOURCE)))
+        kubelet.lists = lists = Lists()
         other = tape(9)
         feed.publish([tape(1), tape(2), type(other)(other.id, other.kind, "example.com/other", other.health)])
-        await asyncio.sleep(0.1)
-        assert kubelet.lists[RESOURCE] == [("mark", "")]
+        await settle()
+        feed.publish([tape(1)])
+        await wait_until(lambda: lists)
+        assert lists.told == [[("tape1", "Healthy")]]

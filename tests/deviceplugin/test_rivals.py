@@ -24,13 +24,14 @@ from dray.deviceplugin.rivals import (
 )
 from dray.deviceplugin.state import Phase, PluginState
 from dray.inventory.inventory import InventoryFeed
-from dray.runtime.clock import FakeClock, SystemClock
+from dray.runtime.clock import Clock, FakeClock, SystemClock, settle
 from dray.runtime.tasks import running
 from dray.wire.neighbour import Neighbour
 from dray.wire.serve import serve
 from tests.deviceplugin import rival_plugin
-from tests.deviceplugin.conftest import TapeDriver, nothing, tape, until
+from tests.deviceplugin.conftest import TapeDriver, nothing, tape
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import PATIENCE, wait_until
 
 RESOURCE = "example.com/tape"
 SOCKET = "dray-tape.sock"
@@ -88,14 +89,14 @@ def test_the_reason_names_who_it_may_be() -> None:
 
 
 async def test_a_kubelet_that_does_not_tell_is_asked_briefly(kubelet: SmallKubelet) -> None:
-    view = KubeletView(kubelet.directory.parent, timeout=0.2)
+    view = KubeletView(kubelet.directory.parent, timeout=PATIENCE)
     assert await view.healthy() is None
     async with kubelet.running():
         kubelet.healthy = {RESOURCE: ["a", "b"]}
         assert await view.healthy() == {RESOURCE: frozenset({"a", "b"})}
-        kubelet.slow = 60.0
-        async with asyncio.timeout(3):
-            assert await view.healthy() is None
+        kubelet.slow = 3600.0
+        async with asyncio.timeout(PATIENCE):
+            assert await KubeletView(kubelet.directory.parent, timeout=0.2).healthy() is None
 
 
 async def test_many_who_ask_at_once_are_one_call(kubelet: SmallKubelet) -> None:
@@ -103,7 +104,7 @@ async def test_many_who_ask_at_once_are_one_call(kubelet: SmallKubelet) -> None:
         view = KubeletView(kubelet.directory.parent, timeout=60.0)
         kubelet.slow, kubelet.healthy = 60.0, {RESOURCE: ["a"]}
         calls = [group.create_task(view.healthy()) for _ in range(100)]
-        await until(lambda: kubelet.asked == 1)
+        await wait_until(lambda: kubelet.asked == 1)
         kubelet.slow = 0.0
         calls[0].cancel()  # the one that asks for all; another takes over
         assert [await call for call in calls[1:]] == [{RESOURCE: frozenset({"a"})}] * 99
@@ -112,11 +113,11 @@ async def test_many_who_ask_at_once_are_one_call(kubelet: SmallKubelet) -> None:
 
 @asynccontextmanager
 async def serving(
-    kubelet: SmallKubelet, feed: InventoryFeed, timing: Timing = TIMING
+    kubelet: SmallKubelet, feed: InventoryFeed, timing: Timing = TIMING, clock: Clock | None = None
 ) -> AsyncIterator[PluginController]:
     async with following(kubelet.directory) as directory:
         controller = PluginController(
-            directory, feed, nothing, SystemClock(), timing, kubelet_dir=kubelet.directory.parent
+            directory, feed, nothing, clock or SystemClock(), timing, kubelet_dir=kubelet.directory.parent
         )
         controller.want([Offer(RESOURCE, TapeDriver(), SOCKET)])
         async with running(controller.run(), name="controller"):
@@ -130,7 +131,7 @@ async def rival(kubelet: SmallKubelet, *ids: str, socket: str = "vendor-tape.soc
     process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert await process.stdout.readline() == b"registered\n"
         yield process.pid
     finally:
@@ -153,9 +154,9 @@ async def test_a_resource_of_another_is_refused_until_the_kubelet_gave_it_up(
     kubelet: SmallKubelet, feed: InventoryFeed, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with kubelet.running(), rival(kubelet, "tape1", "tape2") as pid:  # even with our own ids
-        await until(lambda: len(kubelet.healthy.get(RESOURCE, ())) == 2)
+        await wait_until(lambda: len(kubelet.healthy.get(RESOURCE, ())) == 2)
         async with serving(kubelet, feed) as controller:
-            await until(lambda: state(controller).retry_s == TIMING.after_failures[1])  # the second try
+            await wait_until(lambda: state(controller).retry_s == TIMING.after_failures[1])  # the second try
             found = state(controller)
             assert found.phase is Phase.REFUSED
             assert f"(pid {pid}) on vendor-tape.sock: the kubelet has 2 healthy devices" in found.reason
@@ -163,7 +164,7 @@ async def test_a_resource_of_another_is_refused_until_the_kubelet_gave_it_up(
             refusals = [one for one in caplog.records if one.levelno == logging.ERROR]
             assert [one.getMessage() for one in refusals] == ["refused"]  # once, however often it is tried
             kubelet.drop(RESOURCE)  # the process is still there, but the kubelet asks it no more
-            await until(lambda: controller.is_initialized)
+            await wait_until(lambda: controller.is_initialized)
             assert kubelet.registered == [RESOURCE, RESOURCE]
 
 
@@ -175,7 +176,7 @@ async def test_a_socket_of_another_is_refused_with_its_process(
         rival(kubelet, "other1", socket=SOCKET) as pid,
         serving(kubelet, feed) as controller,
     ):
-        await until(lambda: state(controller).phase is Phase.REFUSED)
+        await wait_until(lambda: state(controller).phase is Phase.REFUSED)
         told = state(controller).reason
         assert told.startswith(f"the socket {kubelet.directory / SOCKET} of {RESOURCE} is in use by ")
         assert f"{rival_plugin.__name__} " in told
@@ -190,11 +191,11 @@ async def test_a_socket_that_becomes_free_is_taken_at_once(
     async with kubelet.running(), AsyncExitStack() as other:
         await other.enter_async_context(serve(kubelet.directory / SOCKET, []))
         async with serving(kubelet, feed, patient) as controller:
-            await until(lambda: state(controller).phase is Phase.REFUSED)
+            await wait_until(lambda: state(controller).phase is Phase.REFUSED)
             assert controller.is_in_line
             assert not controller.is_initialized
             await other.aclose()
-            await until(lambda: controller.is_initialized)
+            await wait_until(lambda: controller.is_initialized)
 
 
 async def test_our_own_past_is_waited_for_and_never_refused(
@@ -204,39 +205,40 @@ async def test_our_own_past_is_waited_for_and_never_refused(
     async with kubelet.running():
         kubelet.healthy[RESOURCE] = ["tape1", "tape2"]
         async with serving(kubelet, feed) as controller:
-            await until(lambda: controller.is_initialized)
+            await wait_until(lambda: controller.is_initialized)
         kubelet.healthy[RESOURCE] = ["tape1", "tape2", "old"]
         async with serving(kubelet, feed, replace(TIMING, patience=30.0)) as controller:
             asked = kubelet.asked
-            await until(lambda: kubelet.asked > asked + 1)
+            await wait_until(lambda: kubelet.asked > asked + 1)
             assert state(controller).phase is Phase.STARTING
             kubelet.healthy[RESOURCE] = []
-            await until(lambda: controller.is_initialized)
+            await wait_until(lambda: controller.is_initialized)
 
 
 async def test_a_kubelet_that_thinks_for_ever_does_not_block(
     kubelet: SmallKubelet, feed: InventoryFeed
 ) -> None:
-    kubelet.slow = 60.0
-    async with kubelet.running(), serving(kubelet, feed) as controller, asyncio.timeout(3):
-        await until(lambda: controller.is_initialized)
+    kubelet.slow = 3600.0
+    async with kubelet.running(), serving(kubelet, feed) as controller:
+        await wait_until(lambda: controller.is_initialized)
 
 
 async def test_displaced_it_keeps_still_and_comes_back(
     kubelet: SmallKubelet, feed: InventoryFeed, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with kubelet.running(), serving(kubelet, feed) as controller:
-        await until(lambda: controller.is_initialized and len(kubelet.healthy.get(RESOURCE, ())) == 2)
+        await wait_until(lambda: controller.is_initialized and len(kubelet.healthy.get(RESOURCE, ())) == 2)
         async with rival(kubelet, "other1") as pid:
-            await until(lambda: state(controller).phase is Phase.REFUSED)
+            await wait_until(lambda: state(controller).phase is Phase.REFUSED)
             assert f"(pid {pid}) on vendor-tape.sock" in state(controller).reason
             assert not controller.is_initialized
             feed.publish([tape(1)])
-            await asyncio.sleep(0.2)
+            asked = kubelet.asked
+            await wait_until(lambda: kubelet.asked > asked + 2)  # it has looked again, and again
             assert kubelet.healthy[RESOURCE] == ["other1"]  # we said nothing
             assert dict((await kubelet.allocate(RESOURCE, "other1")).envs) == {"RIVAL": "1"}
-        await until(lambda: kubelet.healthy[RESOURCE] == ["tape1"])
-        await until(lambda: controller.is_initialized)
+        await wait_until(lambda: kubelet.healthy[RESOURCE] == ["tape1"])
+        await wait_until(lambda: controller.is_initialized)
         assert kubelet.registered == [RESOURCE] * 3
     assert [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR] == [
         "displaced by another plugin"
@@ -247,10 +249,10 @@ async def test_dropped_and_then_another_s_is_displaced_too(
     kubelet: SmallKubelet, feed: InventoryFeed, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with kubelet.running(), serving(kubelet, feed) as controller:
-        await until(lambda: controller.is_initialized and bool(kubelet.healthy.get(RESOURCE)))
+        await wait_until(lambda: controller.is_initialized and bool(kubelet.healthy.get(RESOURCE)))
         kubelet.drop(RESOURCE)
         kubelet.healthy[RESOURCE] = ["other1"]
-        await until(lambda: state(controller).phase is Phase.REFUSED)
+        await wait_until(lambda: state(controller).phase is Phase.REFUSED)
         assert "none that listens in the plugin directory" in state(controller).reason
         assert kubelet.registered == [RESOURCE]
     assert "displaced by another plugin" in [one.getMessage() for one in caplog.records]
@@ -259,12 +261,12 @@ async def test_dropped_and_then_another_s_is_displaced_too(
 async def test_displaced_it_leaves_without_an_empty_list(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
     """An empty list would count as the other's."""
     async with kubelet.running(), serving(kubelet, feed) as controller:
-        await until(lambda: controller.is_initialized)
+        await wait_until(lambda: controller.is_initialized)
         async with rival(kubelet, "other1"):
-            await until(lambda: state(controller).phase is Phase.REFUSED)
+            await wait_until(lambda: state(controller).phase is Phase.REFUSED)
             controller.want([])
-            await until(lambda: not (kubelet.directory / SOCKET).exists())
-            await asyncio.sleep(0.1)
+            await wait_until(lambda: not (kubelet.directory / SOCKET).exists())
+            await settle(200)  # an empty list would have been sent before, and was read by now
             assert kubelet.lists[RESOURCE] == [("other1", "Healthy")]
 
 
@@ -284,27 +286,41 @@ async def test_looks_come_soon_after_a_stranger_and_then_less_often(kubelet: Sma
             await clock.advance(130.0)
             assert looks == [2.0, 6.0, 66.0, 126.0]
             async with serve(kubelet.directory / "own.sock", []):
-                await until(lambda: directory.get("own.sock") is not None)
+                await wait_until(lambda: directory.get("own.sock") is not None)
                 await clock.advance(10.0)
                 assert len(looks) == 4
             async with serve(kubelet.directory / "other.sock", []):
-                await until(lambda: len(rivals.strangers()) == 1)
+                await wait_until(lambda: len(rivals.strangers()) == 1)
                 await clock.advance(10.0)
                 assert looks[4:] == [142.0, 146.0]
 
 
 async def test_strangers_that_do_no_harm_are_left_alone(kubelet: SmallKubelet, feed: InventoryFeed) -> None:
-    timing = replace(TIMING, looks=(0.05, 3600.0))
-    async with kubelet.running(), serving(kubelet, feed, timing) as controller:
-        await until(lambda: controller.is_initialized)
+    clock, timing = FakeClock(), replace(TIMING, looks=(1.0, 3600.0))
+
+    async def looked() -> None:
+        asked = kubelet.asked
+        await wait_until(lambda: clock.sleepers)
+        while kubelet.asked == asked and clock.monotonic() < 1000:
+            await clock.advance(1.0)
+            await asyncio.sleep(0.01)
+        assert kubelet.asked == asked + 1
+
+    async with kubelet.running(), serving(kubelet, feed, timing, clock) as controller:
+        await wait_until(lambda: controller.is_initialized)
+        await looked()
         for number in range(5):
             async with serve(kubelet.directory / f"other{number}.sock", []):
-                await asyncio.sleep(0.03)
+                await looked()
+            await looked()
         feed.publish([tape(1), tape(3)])
-        await until(lambda: kubelet.healthy[RESOURCE] == ["tape1", "tape3"])
+        await wait_until(lambda: kubelet.healthy[RESOURCE] == ["tape1", "tape3"])
         assert controller.is_initialized
         assert kubelet.registered == [RESOURCE]
-        await asyncio.sleep(0.25)
         asked = kubelet.asked
-        await asyncio.sleep(0.25)
+        await wait_until(lambda: clock.sleepers)
+        await clock.advance(2000.0)
+        assert clock.sleepers == 1
         assert kubelet.asked == asked  # nothing happens, nobody asks
+        await clock.advance(2000.0)
+        await wait_until(lambda: kubelet.asked > asked)

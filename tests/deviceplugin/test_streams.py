@@ -8,8 +8,10 @@ from dray.deviceplugin.listing import Catalog
 from dray.deviceplugin.streams import ListStreams
 from dray.drivers.contract import Health
 from dray.inventory.inventory import InventoryFeed
+from dray.runtime.clock import settle
 from dray.runtime.tasks import running
-from tests.deviceplugin.conftest import tape, until
+from tests.deviceplugin.conftest import tape
+from tests.waiting import PATIENCE, wait_until
 
 RESOURCE = "example.com/tape"
 
@@ -28,7 +30,7 @@ async def read() -> AsyncIterator[tuple[ListStreams, InventoryFeed, list[list[st
                 lists.append(names)
 
     async with running(reader(), name="reader"):
-        await until(lambda: lists == [["tape1", "tape2"]])
+        await wait_until(lambda: lists == [["tape1", "tape2"]])
         yield streams, feed, lists
 
 
@@ -37,22 +39,22 @@ async def test_while_silent_nothing_is_said_and_then_what_was_missed() -> None:
         assert streams.told_healthy == {"tape1"}
         streams.silence(True)
         feed.publish([tape(1), tape(3)])
-        await asyncio.sleep(0.05)
+        await settle()
         assert len(lists) == 1
         assert streams.told_healthy == {"tape1"}
         streams.silence(False)
-        await until(lambda: lists[1:] == [["tape1", "tape3"]])
+        await wait_until(lambda: lists[1:] == [["tape1", "tape3"]])
         assert streams.told_healthy == {"tape1", "tape3"}
         streams.silence(False)
-        await asyncio.sleep(0.02)
+        await settle()
         assert len(lists) == 2
 
 
 async def test_the_last_word_is_an_empty_list_unless_silent() -> None:
     for silent in (False, True):
-        async with read() as (streams, _, lists), asyncio.timeout(5):
+        async with read() as (streams, _, lists), asyncio.timeout(PATIENCE):
             streams.silence(silent)
-            await streams.retire(timeout=1.0)
+            await streams.retire(timeout=PATIENCE)
             assert lists[1:] == ([] if silent else [[]])
 
 
@@ -62,16 +64,16 @@ async def test_the_end_of_all_streams_is_told() -> None:
     first, second = streams.follow(), streams.follow()
     await anext(first)
     await anext(second)
-    async with asyncio.TaskGroup() as group, asyncio.timeout(5):
+    async with asyncio.TaskGroup() as group, asyncio.timeout(PATIENCE):
         ended = group.create_task(streams.wait_ended())
         await first.aclose()
-        await asyncio.sleep(0.02)
+        await settle()
         assert not ended.done()
         await second.aclose()
         await ended
         streams.begin()
         again = group.create_task(streams.wait_ended())
-        await asyncio.sleep(0.02)
+        await settle()
         assert not again.done()  # that end was before
         again.cancel()
     await streams.retire(timeout=0.0)  # nobody is left to say goodbye to

@@ -4,7 +4,6 @@ import asyncio
 import os
 import stat
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from dray.runtime.clock import FakeClock
 from dray.runtime.files import syscalls
 from dray.runtime.threads import Threads
 from dray.testing.host import Host
+from tests.waiting import PATIENCE
 
 EDITS = ContainerEdits(env=(("A", "b"),))
 IN_OPEN = 0x20
@@ -49,7 +49,7 @@ class Bench:
     def audit(self, entry: AuditEntry) -> None:
         self.entries.append(entry)
         if entry.outcome is Outcome.STARTED and entry.change.device in self.held:
-            self.held[entry.change.device].wait(10)  # as a kernel that does not answer
+            self.held[entry.change.device].wait(3600)  # as a kernel that does not answer
 
     @property
     def outcomes(self) -> list[tuple[str, Outcome]]:
@@ -94,7 +94,7 @@ def was_opened(watch: int) -> bool:
 async def test_nothing_to_do_needs_no_thread(bench: Bench) -> None:
     bench.file("/dev/iommu")
     work = HostWork(bench.root, bench.executor, Threads(most=0))  # a call would never get its turn
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         assert await work(Prepared(EDITS)) is EDITS
         assert await work(Prepared(EDITS, required=("/dev/iommu",))) is EDITS
 
@@ -126,15 +126,14 @@ async def test_what_cannot_be_opened_is_no_error(bench: Bench, terminal: str, op
     assert not was_opened(opened)
 
 
-async def test_a_node_that_hangs_when_it_is_opened_holds_up_one_container_at_most(bench: Bench) -> None:
-    release = threading.Event()
+async def test_a_node_that_hangs_when_it_is_opened_holds_up_one_container_at_most(tmp_path: Path) -> None:
+    bench, release = Bench(tmp_path, WorkLimits(open_first=3600)), threading.Event()
     with pytest.raises(UnavailableError):
         await bench.threads.run(
-            lambda: release.wait(10), doing="open", seconds=0.02, alone_on=("open /dev/net/tun",)
+            lambda: release.wait(3600), doing="open", seconds=0.02, alone_on=("open /dev/net/tun",)
         )
-    started = time.monotonic()
-    assert await bench.work(Prepared(EDITS, open_first=("/dev/net/tun",))) is EDITS
-    assert time.monotonic() - started < 1
+    async with asyncio.timeout(PATIENCE):
+        assert await bench.work(Prepared(EDITS, open_first=("/dev/net/tun",))) is EDITS
     release.set()
 
 
@@ -171,24 +170,22 @@ async def works(bench: Bench, prepared: Prepared) -> bool:
 
 
 async def test_a_hung_change_costs_its_own_device_only(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, WorkLimits(changes=0.1))
+    bench, before = Bench(tmp_path, WorkLimits(changes=0.1)), set(threading.enumerate())
     release = bench.held["/dev/x"] = threading.Event()
     bench.file("/dev/x")
     bench.file("/dev/y")
     hung = Prepared(EDITS, (Chmod("/dev/x", 0o666),))
     with pytest.raises(UnavailableError, match=r"could not set the mode of /dev/x to 0666 in 0\.1 s"):
         await bench.work(hung)
-    started = time.monotonic()
     for _ in range(100):
         with pytest.raises(UnavailableError, match="an earlier attempt still waits"):
             await bench.work(hung)
-    assert await bench.work(Prepared(EDITS, (Chmod("/dev/y", 0o666),))) is EDITS
-    assert time.monotonic() - started < 5
-    threads = [thread for thread in threading.enumerate() if thread.name == "dray call"]
-    assert len(threads) <= 2  # the hung one, and maybe the last one on its way out
+    assert len(set(threading.enumerate()) - before) <= 2  # the hung one, and maybe one that looked first
+    other = HostWork(bench.root, bench.executor, bench.threads)
+    assert await other(Prepared(EDITS, (Chmod("/dev/y", 0o666),))) is EDITS
     bench.held.clear()
     release.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not await works(bench, hung):
             await asyncio.sleep(0.001)
     assert bench.mode("/dev/x") == 0o666
@@ -243,10 +240,9 @@ async def test_a_hung_upkeep_holds_up_nobody_else(tmp_path: Path) -> None:
     release = bench.held["/run/x"] = threading.Event()
     for path in ("/run/x", "/run/y"):
         bench.file(path)
-    started = time.monotonic()
-    await bench.work.upkeep([device(Chmod("/run/x", 0o660)), device(Chmod("/run/y", 0o660))])
-    await bench.work.upkeep([device(Chmod("/run/x", 0o660))])
-    assert time.monotonic() - started < 5
+    async with asyncio.timeout(PATIENCE):
+        await bench.work.upkeep([device(Chmod("/run/x", 0o660)), device(Chmod("/run/y", 0o660))])
+        await bench.work.upkeep([device(Chmod("/run/x", 0o660))])
     assert bench.mode("/run/y") == 0o660
     release.set()
 

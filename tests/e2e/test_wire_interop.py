@@ -28,7 +28,8 @@ from dray.wire.serve import serve
 from dray.wire.service import Client, Service, Streaming, methods_of
 from dray.wire.status import ERRORS, Code, status_of
 from tests.e2e.wire_peer import peer_program
-from tests.wire.samples import Plugin, devices, filled, ids_of, request_for, wait_until
+from tests.waiting import wait_until
+from tests.wire.samples import Plugin, devices, filled, ids_of, request_for
 
 SERVICES: list[type[Service[Any]]] = [
     cri.RuntimeService,

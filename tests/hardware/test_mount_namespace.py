@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,12 +181,10 @@ def test_a_writer_that_the_kernel_holds_is_given_up(host: Host) -> None:
     old = signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
         fcntl.fcntl(override, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-        started = time.monotonic()
         with pytest.raises(ConflictError, match=r"could not bind 0000:05:00\.0 .* probably in use"):
             Executor(host.root, lambda _: None, limits=Limits(process=1)).apply(
                 BindDriver("0000:05:00.0", "vfio-pci")
             )
-        assert time.monotonic() - started < 10
     finally:
         os.close(override)
         signal.signal(signal.SIGIO, old)

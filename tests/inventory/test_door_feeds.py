@@ -14,6 +14,7 @@ from dray.inventory.ledger import KubeletLook
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 from tests.inventory.conftest import claim, gpu
+from tests.waiting import PATIENCE
 
 RESOURCE = "example.com/gpu"
 
@@ -23,7 +24,7 @@ def through(offered: Offered) -> DoorOf:
 
 
 async def when(feed: InventoryFeed, condition: Callable[[Inventory], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not condition(inventory := feed.current):
             await feed.wait_newer(inventory.generation)
 

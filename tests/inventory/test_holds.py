@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 
 import msgspec
@@ -18,6 +18,7 @@ from dray.inventory.ledger import Door, Hold, KubeletLook
 from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.runtime.tasks import running
 from tests.inventory.conftest import claim, gpu
+from tests.waiting import wait_until
 
 RESOURCE = "example.com/gpu"
 A, B = ClaimRef("default", "a", "uid-a"), ClaimRef("default", "b", "uid-b")
@@ -35,12 +36,6 @@ def on_disk(path: Path) -> list[tuple[str, str]]:
 
 def taking_nothing(holds: Holds) -> None:
     holds.looked(KubeletLook(time.monotonic()), [])
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.005)
 
 
 async def test_what_is_given_is_on_disk_when_the_call_returns(tmp_path: Path) -> None:
@@ -199,7 +194,7 @@ async def test_what_was_written_before_all_was_told_is_no_better_than_nothing(tm
             holds.restore_claim(claim("a", gpu(1)))
             async with running(holds.run(), name="writer"):
                 await clock.advance(1.0)
-                await until(lambda: b"uid-a" in path.read_bytes() if path.exists() else False)
+                await wait_until(lambda: b"uid-a" in path.read_bytes() if path.exists() else False)
             assert holds.needs_notes
     with Holds(path, clock) as holds:
         holds.looked(KubeletLook(clock.monotonic()), [])
@@ -304,11 +299,11 @@ async def test_what_nobody_waits_for_is_written_soon(tmp_path: Path) -> None:
         holds.looked(KubeletLook(time.monotonic()), [])
         async with running(holds.run(), name="writer"):
             holds.allocated([claim("a", gpu(1))])
-            await until(lambda: path.exists() and b"uid-a" in path.read_bytes())
+            await wait_until(lambda: path.exists() and b"uid-a" in path.read_bytes())
             written = path.stat().st_mtime_ns
             await holds.claim_door("gpu").take(A, [gpu(1)])
             assert path.stat().st_mtime_ns == written  # it was there as allocated: nobody waits for the disk
-            await until(lambda: path.stat().st_mtime_ns != written)
+            await wait_until(lambda: path.stat().st_mtime_ns != written)
     with Holds(path, FakeClock()) as holds:
         assert [hold.confirmed for hold in holds.current.holds] == [True]
 

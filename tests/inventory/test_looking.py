@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,9 +16,10 @@ from dray.hardware.host_root import HostRoot, Place
 from dray.inventory.inventory import Inventory, InventoryFeed
 from dray.inventory.looking import Lookout, Pace
 from dray.inventory.remembered import RememberedDevices
-from dray.runtime.clock import FakeClock, SystemClock
+from dray.runtime.clock import Clock, FakeClock, SystemClock
 from dray.runtime.tasks import running
 from tests.drivers.machine import DRIVERS, build
+from tests.waiting import PATIENCE, Sleeps, wait_until
 
 
 @dataclass
@@ -55,27 +55,22 @@ class Stack:
     feed: InventoryFeed
     lookout: Lookout
 
-    async def wait(self, condition: Callable[[Inventory], bool], limit: float = 10) -> Inventory:
+    async def wait(self, condition: Callable[[Inventory], bool], limit: float = PATIENCE) -> Inventory:
         async with asyncio.timeout(limit):
             while not condition(inventory := self.feed.current):
                 await self.feed.wait_newer(inventory.generation)
         return inventory
-
-    async def wait_idle(self) -> None:
-        """Until no look is under way: one started already would tell all at once."""
-        looks = -1
-        while looks != self.lookout.looks:
-            looks = self.lookout.looks
-            await asyncio.sleep(0.3)
 
     async def wait_health(self, **wanted: str) -> None:
         await self.wait(lambda inventory: {d.id: d.health.value for d in inventory.devices} == wanted)
 
 
 @asynccontextmanager
-async def looking(root: Path, *drivers: Driver, pace: Pace | None = None) -> AsyncIterator[Stack]:
+async def looking(
+    root: Path, *drivers: Driver, pace: Pace | None = None, clock: Clock | None = None
+) -> AsyncIterator[Stack]:
     feed = InventoryFeed()
-    lookout = Lookout(HostRoot(root), feed, SystemClock(), pace=pace)
+    lookout = Lookout(HostRoot(root), feed, clock or SystemClock(), pace=pace)
     lookout.set_drivers(drivers)
     async with running(lookout.run(), name="lookout"):
         await lookout.wait_looked()
@@ -113,14 +108,23 @@ async def test_what_vanished_is_told_before_the_full_look(tmp_path: Path, lamps:
             inventory = await stack.feed.wait_newer(inventory.generation)
             seen.append({device.id: device.reason for device in inventory.devices})
 
+    clock = FakeClock()
     async with (
-        looking(tmp_path, Lamps(), pace=Pace(settle=60)) as stack,
+        looking(tmp_path, Lamps(), clock=clock) as stack,
         running(follow(stack), name="reader"),
     ):
-        await stack.wait_idle()
-        (lamps / "a").unlink()
-        await stack.wait_health(b="Healthy")
+        await vanish(stack, clock, lamps / "a")
     assert seen[0] == {"a": "/dev/lamps/a does not exist", "b": ""}
+
+
+async def vanish(stack: Stack, clock: FakeClock, lamp: Path) -> None:
+    """Remove it while no look is under way, and let the full look begin only when somebody was told."""
+    await wait_until(lambda: clock.sleepers)
+    told = stack.feed.current.generation
+    lamp.unlink()
+    await stack.wait(lambda inventory: inventory.generation > told)
+    await clock.advance(1.0)
+    await stack.wait_health(b="Healthy")
 
 
 async def test_a_driver_that_fails_keeps_its_devices_and_disturbs_no_other(
@@ -150,9 +154,7 @@ async def test_known_devices_are_those_of_the_last_look(tmp_path: Path, lamps: P
 async def test_a_driver_may_ask_for_the_next_look(tmp_path: Path) -> None:
     driver = Lamps(again_in=0.02)
     async with looking(tmp_path, driver) as stack:
-        async with asyncio.timeout(10):
-            while driver.looks < 5:
-                await asyncio.sleep(0.01)
+        await wait_until(lambda: driver.looks >= 5)
         assert stack.lookout.looks >= 5
 
 
@@ -166,25 +168,34 @@ async def test_new_drivers_look_at_once(tmp_path: Path, lamps: Path) -> None:
         assert len(stack.feed.current.devices) == 2
 
 
-async def test_nothing_happens_when_nothing_happens(tmp_path: Path, lamps: Path) -> None:
-    driver = Lamps()
-    async with looking(tmp_path, driver, pace=Pace(settle=0.05)) as stack:
-        await asyncio.sleep(0.3)
-        looks, spent = driver.looks, time.process_time()
-        await asyncio.sleep(1.0)
-        assert driver.looks == looks
-        assert time.process_time() - spent < 0.1
-        assert stack.lookout.looks == looks
+def test_nothing_happens_when_nothing_happens(tmp_path: Path, lamps: Path) -> None:
+    driver, clock, sleeps = Lamps(), FakeClock(), Sleeps()
+
+    async def scenario() -> None:
+        pace = Pace(rest=300, settle=1, blind=300)
+        async with looking(tmp_path, driver, pace=pace, clock=clock) as stack:
+            for _ in range(5):  # the last look after the events of the beginning is among these
+                await wait_until(lambda: clock.sleepers)
+                await clock.advance(1)
+            await wait_until(lambda: clock.sleepers)
+            looks = driver.looks
+            await sleeps.wait_asleep()
+            await clock.advance(290)
+            await sleeps.wait_asleep()
+            assert stack.lookout.looks == driver.looks == looks
+            await clock.advance(10)
+            await wait_until(lambda: driver.looks > looks)
+
+    sleeps.run(scenario)
 
 
 async def test_one_line_for_each_thing_that_happens(
     tmp_path: Path, lamps: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "dray.inventory")
-    async with looking(tmp_path, Lamps(), pace=Pace(settle=60)) as stack:
-        await stack.wait_idle()
-        (lamps / "a").unlink()
-        await stack.wait_health(b="Healthy")
+    clock = FakeClock()
+    async with looking(tmp_path, Lamps(), clock=clock) as stack:
+        await vanish(stack, clock, lamps / "a")
     lines = [
         (record.message, record.__dict__["fields"].get("id"))
         for record in caplog.records
@@ -204,9 +215,7 @@ async def test_devices_are_known_again_after_a_restart(tmp_path: Path, lamps: Pa
             async with running(lookout.run(), name="lookout"):
                 await lookout.wait_looked()
                 assert driver.known[0] == known
-                async with asyncio.timeout(5):
-                    while len(remembered.devices) < 2:
-                        await asyncio.sleep(0.01)
+                await wait_until(lambda: len(remembered.devices) == 2)
 
 
 @pytest.mark.parametrize("kind", sorted(DRIVERS))

@@ -28,6 +28,7 @@ from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 from tests.campaign import seeds
 from tests.inventory.conftest import gpu
+from tests.waiting import PATIENCE
 
 DEVICES = tuple(gpu(number, kind) for number in range(3) for kind in ("gpu", "vfio"))
 KINDS = ("gpu", "vfio")
@@ -263,7 +264,7 @@ async def wind_down(agent: Agent) -> None:
             await world.clock.advance(UNTOLD)
             agent.holds.looked(world.look(), DEVICES)
         assert agent.holds.current.holds == ()
-        async with asyncio.timeout(10):  # the writer writes in a thread
+        async with asyncio.timeout(PATIENCE):  # the writer writes in a thread
             while world.path.exists() and b"pci:" in world.path.read_bytes():
                 await world.clock.advance(0.5)
                 await asyncio.sleep(0.005)

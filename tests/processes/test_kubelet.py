@@ -23,8 +23,9 @@ from dray.wire.deviceplugin import DevicePluginRegistrationClient
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import RegisterRequest
 from dray.wire.gen.podresources_v1_pb2 import ListPodResourcesRequest
 from dray.wire.podresources import SOCKET, PodResourcesClient
-from tests.kubelet.plugins.real_plugin import Plugin, until
+from tests.kubelet.plugins.real_plugin import Plugin
 from tests.processes.kubelet_program import options
+from tests.waiting import wait_until
 
 Json = dict[str, Any]
 GPU = "example.com/gpu"
@@ -248,7 +249,7 @@ async def test_a_plugin_that_thinks_for_long_keeps_back_its_own_pods_alone(pods:
     one = {"resources": {"limits": {"example.com/slow": "1"}}}
     other = {"resources": {"limits": {"example.com/quick": "1"}}}
     async with kubelet(pods), AsyncExitStack() as stack:
-        await until((plugins / "kubelet.sock").exists)  # the sockets of before are gone by then
+        await wait_until((plugins / "kubelet.sock").exists)  # the sockets of before are gone by then
         await stack.enter_async_context(slow.serving(plugins / "slow"))
         await stack.enter_async_context(quick.serving(plugins / "quick"))
         for name in ("slow", "quick"):
@@ -256,7 +257,7 @@ async def test_a_plugin_that_thinks_for_long_keeps_back_its_own_pods_alone(pods:
             async with connect(plugins / "kubelet.sock", wait=10) as channel:
                 await DevicePluginRegistrationClient(channel).register(request)
         pods.put("held", script("a", "sleep 1000", **one))
-        await until(lambda: "allocate" in slow.calls)
+        await wait_until(lambda: "allocate" in slow.calls)
         pods.put("next", script("a", "sleep 1000", **one))
         pods.put("free", script("a", "sleep 1000", **other))
         await pods.phase("free", "Running")
@@ -268,4 +269,4 @@ async def test_a_plugin_that_thinks_for_long_keeps_back_its_own_pods_alone(pods:
         await pods.phase("next", "Running")
         for name in ("next", "free"):
             pods.drop(name)
-        await until(lambda: not list((pods.root / "state/records").glob("*.json")))
+        await wait_until(lambda: not list((pods.root / "state/records").glob("*.json")))

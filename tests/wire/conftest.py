@@ -12,6 +12,7 @@ import pytest
 
 from dray.wire.deviceplugin import DevicePluginService
 from dray.wire.serve import serve
+from tests.waiting import wait_until
 from tests.wire.samples import Plugin, open_files
 
 
@@ -22,11 +23,9 @@ async def _nothing_left(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]
     tasks, files = asyncio.all_tasks(), open_files()
     yield
     tasks |= {task for task in (asyncio.current_task(),) if task is not None}
-    for _ in range(100):
-        if not asyncio.all_tasks() - tasks and open_files() <= files:
-            break
-        await asyncio.sleep(0.01)
-    else:
+    try:
+        await wait_until(lambda: not asyncio.all_tasks() - tasks and open_files() <= files, 30.0)
+    except TimeoutError:
         gc.collect()
     assert not asyncio.all_tasks() - tasks
     assert open_files() <= files

@@ -31,6 +31,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     PreStartContainerRequest,
     PreStartContainerResponse,
 )
+from tests.waiting import PATIENCE
 
 
 class Plugin:
@@ -112,13 +113,6 @@ def open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    """Return when the condition holds; TimeoutError otherwise."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 Script = Callable[[H2Connection, int], None]
 """What a scripted server does with a request: it gets the connection and the stream's number."""
 
@@ -185,7 +179,7 @@ class RawClient:
         self.flush()
         return number
 
-    async def events(self, until: str, seconds: float = 5.0) -> list[object]:
+    async def events(self, until: str, seconds: float = PATIENCE) -> list[object]:
         """All events up to the first whose class has this name, or up to the end of the connection."""
         found: list[object] = []
         async with asyncio.timeout(seconds):
@@ -197,7 +191,7 @@ class RawClient:
                 self.flush()
         return found
 
-    async def status(self, seconds: float = 5.0) -> dict[str, str]:
+    async def status(self, seconds: float = PATIENCE) -> dict[str, str]:
         """The headers of the one call in flight that hold its status."""
         for event in await self.events("StreamEnded", seconds):
             headers: dict[str, str] = dict(getattr(event, "headers", ()))

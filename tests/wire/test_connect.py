@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -22,20 +21,17 @@ from dray.errors import (
     ProtocolError,
     UnavailableError,
 )
+from dray.runtime.clock import settle
 from dray.wire.connect import connect
 from dray.wire.deviceplugin import DevicePluginClient, DevicePluginService
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, PreStartContainerRequest
 from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.status import Code, status_of
-from tests.wire.samples import (
-    Plugin,
-    devices,
-    ids_of,
-    request_for,
-    scripted,
-    wait_until,
-)
+from dray.wire.transport.messages import PREFIX
+from dray.wire.transport.stream import CallStream
+from tests.waiting import PATIENCE, wait_until
+from tests.wire.samples import Plugin, devices, ids_of, request_for, scripted
 
 # ---- reaching a server
 
@@ -121,14 +117,14 @@ async def test_a_server_that_speaks_something_else(socket_path: Path, greeting: 
 
 async def test_waiting_for_a_server_that_is_not_there_yet(socket_path: Path) -> None:
     async def later() -> None:
-        await asyncio.sleep(0.1)
+        await settle()  # by now the first try has found nothing
         async with serve(socket_path, [DevicePluginService(Plugin())]):
             await done.wait()
 
     done = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         group.create_task(later())
-        async with connect(socket_path, wait=5) as channel:
+        async with connect(socket_path, wait=PATIENCE) as channel:
             await DevicePluginClient(channel).allocate(request_for("a"))
         done.set()
 
@@ -166,7 +162,7 @@ async def test_a_restarted_server_is_found_again(socket_path: Path) -> None:
     async with restartable(socket_path) as plugins:
         first, second = Plugin(), Plugin()
         plugins.put_nowait(first)
-        async with connect(socket_path, wait=5) as channel:
+        async with connect(socket_path, wait=PATIENCE) as channel:
             client = DevicePluginClient(channel)
             async with asyncio.TaskGroup() as group:
                 lost = group.create_task(fails_unavailable(client))
@@ -193,7 +189,7 @@ async def test_a_lost_connection_does_not_spoil_the_callers_task(socket_path: Pa
     async with restartable(socket_path) as plugins:
         plugin = Plugin()
         plugins.put_nowait(plugin)
-        async with connect(socket_path, wait=5) as channel:
+        async with connect(socket_path, wait=PATIENCE) as channel:
             async with DevicePluginClient(channel).list_and_watch(Empty()) as answers:
                 await anext(answers)
                 plugins.put_nowait(Plugin())
@@ -213,7 +209,7 @@ async def failing() -> None:
 
 async def test_a_server_that_dies_while_we_wait_to_write(socket_path: Path) -> None:
     """It allows everything and reads nothing: our side is full when it goes."""
-    gone = asyncio.Event()
+    full = asyncio.Event()
 
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         h2 = H2Connection(H2Configuration(client_side=False))
@@ -222,17 +218,20 @@ async def test_a_server_that_dies_while_we_wait_to_write(socket_path: Path) -> N
         h2.increment_flow_control_window(2**30)
         writer.write(h2.data_to_send())
         writer.transport.pause_reading()  # type: ignore[attr-defined]
-        await asyncio.sleep(0.3)
+        await full.wait()
         writer.transport.abort()
-        gone.set()
 
     server = await asyncio.start_unix_server(talk, socket_path)
     limits = Limits(send=2**26)
     async with connect(socket_path, limits=limits) as channel:
-        call = request_for("x" * 2**25)
+        protocol = channel._usable()
+        assert protocol is not None
+        request = request_for("x" * 2**25)
+        call = asyncio.ensure_future(DevicePluginClient(channel).allocate(request, timeout=PATIENCE))
+        await wait_until(lambda: not protocol.connection.write_ready.is_set())
+        full.set()
         with pytest.raises(UnavailableError, match="Connection lost"):
-            await DevicePluginClient(channel).allocate(call, timeout=30)
-        assert gone.is_set()
+            await call
     server.close()
 
 
@@ -244,8 +243,12 @@ async def test_what_had_arrived_before_the_loss_can_still_be_read(socket_path: P
             channel = await stack.enter_async_context(connect(socket_path))
             call = DevicePluginClient(channel).list_and_watch(Empty())
             answers = await stack.enter_async_context(call)
-            await wait_until(lambda: plugin.listed == 8)
-            await asyncio.sleep(0.1)
+            protocol = channel._usable()
+            assert protocol is not None
+            (stream,) = protocol.processor.streams.values()
+            assert isinstance(stream, CallStream)
+            sent = sum(PREFIX + update.ByteSize() for update in plugin.updates)
+            await wait_until(lambda: sum(len(data) for data, _ in stream.buffer._chunks) == sent)
         await wait_until(lambda: channel._usable() is None)
         for _ in range(8):
             assert len((await anext(answers)).devices) == 100
@@ -258,12 +261,13 @@ async def test_a_call_that_waits_its_turn_is_told_of_the_loss(socket_path: Path)
     plugin = Plugin()
     async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
         async with serve(socket_path, [DevicePluginService(plugin)], limits=Limits(calls=1)):
-            channel = await stack.enter_async_context(connect(socket_path, timeout=30))
+            channel = await stack.enter_async_context(connect(socket_path, timeout=3600))
             client = DevicePluginClient(channel)
             await stack.enter_async_context(client.list_and_watch(Empty()))
             waiting = group.create_task(fails_unavailable(client))
-            await asyncio.sleep(0.05)
-        await asyncio.wait_for(waiting, 5)
+            await settle()
+        assert plugin.events == ["stream cancelled"], "the call was still waiting"
+        await asyncio.wait_for(waiting, PATIENCE)
 
 
 async def test_no_call_is_sent_twice(socket_path: Path) -> None:
@@ -326,18 +330,25 @@ async def test_closing_fails_the_calls_in_flight(plugin: Plugin, socket_path: Pa
 
 
 async def test_a_calls_own_timeout_beats_the_channels(plugin: Plugin, socket_path: Path) -> None:
-    async with connect(socket_path, timeout=0.05) as channel:
+    async with connect(socket_path, timeout=0.3) as channel:
         client = DevicePluginClient(channel)
+        patient = asyncio.ensure_future(
+            client.pre_start_container(PreStartContainerRequest(), timeout=PATIENCE)
+        )
+        await settle()  # it began first, and would end first with the channel's timeout
         with pytest.raises(
-            UnavailableError, match=r"PreStartContainer at .* no answer within 0.05 s"
+            UnavailableError, match=r"PreStartContainer at .* no answer within 0.3 s"
         ) as caught:
             await client.pre_start_container(PreStartContainerRequest())
         assert (status := status_of(caught.value)) is not None
         assert status.code is Code.DEADLINE_EXCEEDED
-        began = time.monotonic()
-        with pytest.raises(UnavailableError, match=r"within 0\.15 s"):
-            await client.pre_start_container(PreStartContainerRequest(), timeout=0.15)
-        assert 0.14 < time.monotonic() - began < 1
+        assert not patient.done()
+        plugin.gate.set()
+        await patient
+        plugin.gate.clear()
+    async with connect(socket_path, timeout=PATIENCE) as channel:
+        with pytest.raises(UnavailableError, match=r"within 0\.05 s"):
+            await DevicePluginClient(channel).pre_start_container(PreStartContainerRequest(), timeout=0.05)
 
 
 async def test_a_cancelled_caller_cancels_the_handler(plugin: Plugin, socket_path: Path) -> None:
@@ -347,7 +358,7 @@ async def test_a_cancelled_caller_cancels_the_handler(plugin: Plugin, socket_pat
         call.cancel()
         await asyncio.wait({call})
         assert call.cancelled()
-        await asyncio.wait_for(plugin.left.wait(), 5)
+        await asyncio.wait_for(plugin.left.wait(), PATIENCE)
     assert plugin.events == ["call cancelled"]
 
 
@@ -355,19 +366,25 @@ async def test_leaving_a_stream_cancels_the_handler(plugin: Plugin, socket_path:
     async with connect(socket_path) as channel:
         async with DevicePluginClient(channel).list_and_watch(Empty()) as answers:
             await anext(answers)
-        await asyncio.wait_for(plugin.left.wait(), 5)
+        await asyncio.wait_for(plugin.left.wait(), PATIENCE)
         await DevicePluginClient(channel).allocate(request_for("alive"))
     assert plugin.events[0] == "stream cancelled"
 
 
 async def test_a_stream_may_be_quiet_for_longer_than_the_default(plugin: Plugin, socket_path: Path) -> None:
     async with (
-        connect(socket_path, timeout=0.05) as channel,
+        connect(socket_path, timeout=0.3) as channel,
         DevicePluginClient(channel).list_and_watch(Empty()) as answers,
     ):
         await anext(answers)
-        await asyncio.sleep(0.1)
-        asyncio.get_running_loop().call_later(0.1, plugin.gate.set)
+        waiting = asyncio.ensure_future(anext(answers, None))
+        await settle()
+        await fails_unavailable(
+            DevicePluginClient(channel)
+        )  # a call that began later has used up the default
+        assert not waiting.done()
+        plugin.gate.set()
+        assert await waiting is None
         assert [update async for update in answers] == []
 
 

@@ -19,6 +19,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, PreferredAllocationReq
 from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.status import ERRORS, Code
+from tests.waiting import PATIENCE
 from tests.wire.samples import Plugin, devices, ids_of, request_for
 
 PROGRAM = [sys.executable, "-m", "tests.wire.foreign"]
@@ -43,7 +44,7 @@ async def test_a_foreign_client_is_served(socket_path: Path) -> None:
     limits = Limits(send=2**23)
     async with serve(socket_path, [DevicePluginService(plugin)], limits=limits):
         answers = await run_client(socket_path)
-        await asyncio.wait_for(plugin.left.wait(), 5)
+        await asyncio.wait_for(plugin.left.wait(), PATIENCE)
     assert plugin.events.count("stream cancelled") == 1
     failure = answers.pop("failure")
     assert isinstance(failure, list)

@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from dray.wire.neighbour import Neighbour, who_listens
@@ -53,11 +52,9 @@ async def test_its_command_is_told_and_cut(socket_path: Path) -> None:
 
 
 async def test_one_that_does_not_accept_counts_as_listening(socket_path: Path) -> None:
-    began = time.monotonic()
     with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as first:
         busy.bind(str(socket_path))
         busy.listen(0)
         first.connect(str(socket_path))  # its queue is full now
         found = await who_listens(socket_path)
     assert str(found) == "a process that does not answer"
-    assert time.monotonic() - began < 5

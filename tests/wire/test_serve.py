@@ -5,7 +5,6 @@ import os
 import socket
 import stat
 import sys
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from dray.errors import ConflictError, InvariantError, UnavailableError
+from dray.runtime.clock import settle
 from dray.wire.connect import connect
 from dray.wire.deviceplugin import DevicePluginClient, DevicePluginService
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
@@ -25,7 +25,8 @@ from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.status import Code
 from tests.campaign import campaign
-from tests.wire.samples import Plugin, devices, ids_of, raw_client, request_for, stuffed, wait_until
+from tests.waiting import PATIENCE, wait_until
+from tests.wire.samples import Plugin, devices, ids_of, raw_client, request_for, stuffed
 
 QUICK = Limits(grace=0.1, stop=0.3, arrival=0.2)
 
@@ -123,8 +124,8 @@ class Visitor:
 
 
 async def open_gate_when_gone(plugin: Plugin, path: Path) -> None:
-    await wait_until(lambda: not path.exists())
-    await asyncio.sleep(0.05)
+    await wait_until(lambda: not path.exists() and plugin.events == ["stream cancelled"])
+    await settle()
     plugin.gate.set()
 
 
@@ -163,8 +164,7 @@ async def test_a_handler_that_refuses_to_stop_is_left_behind(
             client = await visitor.client()
             group.create_task(expect_lost(client))
             await plugin.entered.wait()
-            began = time.monotonic()
-        assert time.monotonic() - began < 2
+        assert not plugin.gate.is_set(), "left although the handler goes on"
         plugin.gate.set()
     assert "left behind" in caplog.text
 
@@ -176,11 +176,14 @@ async def expect_lost(client: DevicePluginClient) -> None:
 
 async def test_idle_connections_do_not_delay_the_stop(socket_path: Path) -> None:
     async with Visitor(socket_path) as visitor:
-        async with serve(socket_path, [DevicePluginService(Plugin())]):
+        # Any wait for them would last until these limits.
+        endless = Limits(grace=3600, stop=3600)
+        async with (
+            asyncio.timeout(PATIENCE),
+            serve(socket_path, [DevicePluginService(Plugin())], limits=endless),
+        ):
             for _ in range(5):
                 await visitor.client()
-            began = time.monotonic()
-        assert time.monotonic() - began < 0.5
 
 
 async def test_a_connection_made_while_the_server_stops_is_closed(socket_path: Path) -> None:
@@ -198,15 +201,16 @@ async def test_a_connection_made_while_the_server_stops_is_closed(socket_path: P
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-async def test_a_client_that_does_not_read_does_not_delay_the_stop(socket_path: Path) -> None:
+async def test_a_client_that_does_not_read_does_not_delay_the_stop(
+    socket_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     plugin = Plugin()
     plugin.updates = [devices(100, size=1000)] * 50
     async with serve(socket_path, [DevicePluginService(plugin)], limits=QUICK):
         _, writer = await asyncio.open_unix_connection(socket_path)
         raw = await stuffed(socket_path)
         await wait_until(lambda: plugin.listed > 1)
-        began = time.monotonic()
-    assert time.monotonic() - began < 2
+    assert "connections dropped with bytes unsent" in caplog.text
     raw.close()
     writer.close()
     await asyncio.sleep(0)
@@ -224,9 +228,9 @@ async def test_cancelled_while_it_opens_it_leaves_nothing_that_listens(socket_pa
         for _ in range(steps):
             await asyncio.sleep(0)
         opening.cancel()
-        await asyncio.wait({opening}, timeout=5)
+        await asyncio.wait({opening}, timeout=PATIENCE)
         service = DevicePluginService(Plugin())
-        async with serve(socket_path, [service]), asyncio.timeout(5), connect(socket_path) as channel:
+        async with serve(socket_path, [service]), asyncio.timeout(PATIENCE), connect(socket_path) as channel:
             await DevicePluginClient(channel).get_device_plugin_options(Empty())
 
 
@@ -260,7 +264,7 @@ async def test_connections_beyond_the_limit_are_turned_away(socket_path: Path) -
             with pytest.raises(UnavailableError):
                 async with connect(socket_path):
                     pass
-        async with connect(socket_path, wait=2) as channel:
+        async with connect(socket_path, wait=PATIENCE) as channel:
             await DevicePluginClient(channel).allocate(request_for("room again"))
 
 
@@ -287,13 +291,13 @@ async def test_one_process_has_a_part_of_the_connections(socket_path: Path) -> N
             other = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",
-                "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.settimeout(10); "
+                "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.settimeout(60); "
                 "print(len(s.recv(9)))",
                 str(socket_path),
                 stdout=asyncio.subprocess.PIPE,
             )
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 out, _ = await other.communicate()
             assert out == b"9\n", "another process is let in: it gets the first frame"
-        async with connect(socket_path, wait=2) as channel:
+        async with connect(socket_path, wait=PATIENCE) as channel:
             await DevicePluginClient(channel).allocate(request_for("room again"))

@@ -50,7 +50,7 @@ def refusing(*headers: tuple[str, str]) -> Script:
 
 
 async def ask(path: Path, script: Script) -> object:
-    async with scripted(path, script), connect(path, timeout=2) as channel:
+    async with scripted(path, script), connect(path, timeout=30) as channel:
         return await DevicePluginClient(channel).allocate(AllocateRequest())
 
 
@@ -114,6 +114,6 @@ async def test_an_answer_before_the_request_was_read(socket_path: Path) -> None:
         status(h2, number)
         h2.reset_stream(number, ErrorCodes.NO_ERROR)
 
-    async with scripted(socket_path, refuse), connect(socket_path, timeout=2) as channel:
+    async with scripted(socket_path, refuse), connect(socket_path, timeout=30) as channel:
         with pytest.raises(InvalidError, match="too big for me"):
             await DevicePluginClient(channel).allocate(request_for("x" * 1_000_000))

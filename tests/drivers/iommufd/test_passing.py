@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -21,10 +21,11 @@ from dray.errors import DeniedError, HardwareError, UnavailableError
 from dray.hardware.change import Relabel
 from dray.hardware.change.executor import AuditEntry, Executor, Outcome
 from dray.hardware.host_root import HostRoot
-from dray.runtime.clock import FakeClock, SystemClock
+from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.runtime.threads import Threads
 from dray.testing.host import Host
 from tests.campaign import campaign, seeded, seeds
+from tests.waiting import PATIENCE, wait_until
 
 RECEIVER = """
 import os, socket, sys
@@ -110,16 +111,10 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         os.close(writer)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not holds():
-            await asyncio.sleep(0.001)
-
-
 def take(path: Path) -> tuple[socket.socket, list[int]]:
     """Connect and receive; the connection stays open, without an answer."""
     connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(10)
+    connection.settimeout(PATIENCE)
     connection.connect(str(path))
     _, descriptors, _, _ = socket.recv_fds(connection, 1, 4)
     return connection, descriptors
@@ -133,9 +128,9 @@ async def test_a_process_gets_the_descriptor_and_the_socket_goes(bench: Bench) -
         receiver = await asyncio.create_subprocess_exec(
             sys.executable, "-c", RECEIVER, str(bench.place(mount)), stdout=subprocess.PIPE
         )
-        out, _ = await asyncio.wait_for(receiver.communicate(), 20)
+        out, _ = await asyncio.wait_for(receiver.communicate(), PATIENCE)
         assert out.decode().splitlines() == ["1 1 from the host", "True"]
-        await until(lambda: bench.files == [])
+        await wait_until(lambda: bench.files == [])
         assert bench.open_copies == 0
         assert bench.clock.sleepers == 0
 
@@ -155,7 +150,7 @@ async def test_without_an_answer_it_counts_as_received(bench: Bench) -> None:
         connection, descriptors = await asyncio.to_thread(take, leaving)
         connection.close()
         os.close(descriptors[0])
-        await until(lambda: bench.files == [])
+        await wait_until(lambda: bench.files == [])
     assert bench.open_copies == 0
 
 
@@ -173,7 +168,7 @@ async def test_only_the_first_gets_it(bench: Bench) -> None:
         path = bench.place(await passing.offer(PASS))
         with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
             for client in (first, second):
-                client.settimeout(10)
+                client.settimeout(PATIENCE)
                 client.connect(str(path))
             _, descriptors, _, _ = await asyncio.to_thread(socket.recv_fds, first, 1, 4)
             assert len(descriptors) == 1
@@ -182,7 +177,7 @@ async def test_only_the_first_gets_it(bench: Bench) -> None:
             with socket.socket(socket.AF_UNIX) as third, pytest.raises(ConnectionRefusedError):
                 third.connect(str(path))
             first.sendall(b"A")
-            await until(lambda: bench.files == [])
+            await wait_until(lambda: bench.files == [])
             os.close(descriptors[0])
 
 
@@ -191,7 +186,7 @@ async def test_one_that_is_gone_before_it_got_anything_does_not_count(bench: Ben
         path = bench.place(await passing.offer(PASS))
         with socket.socket(socket.AF_UNIX) as hasty:
             hasty.connect(str(path))
-        await asyncio.sleep(0.01)
+        await settle()
         connection, descriptors = await asyncio.to_thread(take, path)
         assert len(descriptors) == 1
         os.close(descriptors[0])
@@ -225,7 +220,7 @@ async def test_what_a_killed_agent_left_is_removed_at_the_next_start(bench: Benc
         sys.executable, "-c", KILLED, str(bench.root), stdout=subprocess.PIPE
     )
     assert killed.stdout is not None
-    told = (await asyncio.wait_for(killed.stdout.readline(), 20)).decode().split()
+    told = (await asyncio.wait_for(killed.stdout.readline(), PATIENCE)).decode().split()
     async with bench.passing():  # a second one beside it: what is alive stays, and no client is seen
         assert [f"/var/run/kubevirt/{name}" for name in bench.files] == sorted(told)
         connection, descriptors = await asyncio.to_thread(take, bench.root / told[0].lstrip("/"))
@@ -233,7 +228,7 @@ async def test_what_a_killed_agent_left_is_removed_at_the_next_start(bench: Benc
         os.close(descriptors[0])
         connection.close()
     killed.send_signal(signal.SIGKILL)
-    await asyncio.wait_for(killed.wait(), 10)
+    await asyncio.wait_for(killed.wait(), PATIENCE)
     assert bench.files
     async with bench.passing():
         assert bench.files == []
@@ -246,10 +241,10 @@ async def test_an_agent_killed_at_any_moment(bench: Bench, seed: int) -> None:
         sys.executable, "-c", busy, str(bench.root), stdout=subprocess.PIPE
     )
     assert killed.stdout is not None
-    await asyncio.wait_for(killed.stdout.readline(), 20)
+    await asyncio.wait_for(killed.stdout.readline(), PATIENCE)
     await asyncio.sleep(Random(seed).uniform(0.0, 0.1))
     killed.send_signal(signal.SIGKILL)
-    await asyncio.wait_for(killed.wait(), 10)
+    await asyncio.wait_for(killed.wait(), PATIENCE)
     assert bench.files
     async with bench.passing():
         assert bench.files == []
@@ -283,7 +278,7 @@ async def test_any_mix_of_clients_leaves_nothing(bench: Bench) -> None:
             taken = {
                 place.name for place, how in zip(places, hows, strict=True) if how in ("answer", "silent")
             }
-            await until(lambda gone=taken: gone.isdisjoint(bench.files))  # type: ignore[misc]
+            await wait_until(lambda gone=taken: gone.isdisjoint(bench.files))  # type: ignore[misc]
             left = {place.name for place, how in zip(places, hows, strict=True) if how == "never"}
             assert left <= set(bench.files)  # a hasty one is served or not: it may be slower than we are
             await bench.clock.advance(900)
@@ -296,7 +291,7 @@ async def test_any_mix_of_clients_leaves_nothing(bench: Bench) -> None:
 async def test_when_there_are_too_many_the_oldest_is_given_up(bench: Bench) -> None:
     async with bench.passing(limits=PassingLimits(offers=3)) as passing:
         mounts = [await passing.offer(PASS) for _ in range(5)]
-        await until(lambda: len(bench.files) == 3)
+        await wait_until(lambda: len(bench.files) == 3)
         assert bench.files == sorted(bench.place(mount).name for mount in mounts[2:])
         assert bench.open_copies == 3
 
@@ -349,8 +344,8 @@ async def test_a_node_that_does_not_open_in_time(bench: Bench) -> None:
         with pytest.raises(UnavailableError, match="an earlier attempt"):
             await passing.offer(PASS)
         release.set()
-        await until(lambda: bool(bench.writers) and bench.open_copies == 0)
-        await until(lambda: bench.files == [])
+        await wait_until(lambda: bool(bench.writers) and bench.open_copies == 0)
+        await wait_until(lambda: bench.files == [])
 
 
 async def test_the_real_opener_says_what_is_missing(bench: Bench) -> None:

@@ -26,6 +26,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     PreStartContainerRequest,
 )
 from dray.wire.serve import serve
+from tests.waiting import PATIENCE
 
 GPU = "x.io/gpu"
 
@@ -40,7 +41,7 @@ async def served(directory: Path, driver: SimDriver) -> AsyncIterator[DevicePlug
     feed.publish(driver.discover(HostRoot(Path("/"))).devices)
     socket = directory / "sim.sock"
     plugin = ResourcePlugin(Offer(GPU, driver, socket.name), feed, carry_out)
-    async with serve(socket, [DevicePluginService(plugin)]), connect(socket, timeout=5) as channel:
+    async with serve(socket, [DevicePluginService(plugin)]), connect(socket, timeout=PATIENCE) as channel:
         yield DevicePluginClient(channel)
 
 
@@ -70,8 +71,8 @@ async def test_a_hang_ends_with_the_callers_patience_and_a_failure_has_its_text(
     async with served(tmp_path, hanging) as client:
         assert (await client.get_device_plugin_options(Empty())).pre_start_required
         with pytest.raises(UnavailableError):
-            await client.pre_start_container(request, timeout=0.1)
-        await client.pre_start_container(request, timeout=5)
+            await client.pre_start_container(request, timeout=0.5)
+        await client.pre_start_container(request)
     async with served(tmp_path, driver_with(SimPreStart(action="fail"))) as client:
         with pytest.raises(Error, match="simulated failure to reset gpu-0") as caught:
             await client.pre_start_container(request)

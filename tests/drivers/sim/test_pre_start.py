@@ -9,6 +9,7 @@ from dray.drivers.sim.config import SimConfig, SimDevices, SimPreStart
 from dray.drivers.sim.pre_start import Record, pre_start
 from dray.errors import HardwareError
 from dray.runtime.clock import FakeClock, settle
+from tests.waiting import PATIENCE
 
 
 class Bench:
@@ -30,7 +31,7 @@ class Bench:
 
 async def test_a_reset_takes_its_time_and_is_counted() -> None:
     bench = Bench(gpu=SimPreStart(action="reset", seconds=0.5))
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         task = group.create_task(bench.start("gpu-0", "gpu-3", "gpu-0"))
         await bench.clock.advance(0.4)
         assert not task.done()
@@ -38,7 +39,7 @@ async def test_a_reset_takes_its_time_and_is_counted() -> None:
         await bench.clock.advance(0.1)
         assert task.done(), "both at once, not one after the other"
     assert bench.record.resets == {"gpu-0": 1, "gpu-3": 1}
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         group.create_task(bench.start("gpu-0"))
         await bench.clock.advance(0.5)
     assert bench.record.resets == {"gpu-0": 2, "gpu-3": 1}
@@ -59,7 +60,7 @@ async def test_a_failure_names_the_device_and_ends_after_some_times() -> None:
 async def test_a_failure_may_take_time_too() -> None:
     bench = Bench(gpu=SimPreStart(action="fail", seconds=3))
     with pytest.raises(ExceptionGroup) as caught:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             task = group.create_task(bench.start("gpu-0"))
             await bench.clock.advance(2.9)
             assert not task.done()
@@ -69,14 +70,14 @@ async def test_a_failure_may_take_time_too() -> None:
 
 async def test_a_hang_ends_when_it_is_cancelled_and_counts_once() -> None:
     bench = Bench(gpu=SimPreStart(action="hang", times=1))
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         task = group.create_task(bench.start("gpu-0"))
         await bench.clock.advance(1e6)
         assert not task.done()
         task.cancel()
         await settle()
         assert task.cancelled()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await bench.start("gpu-0")
 
 
@@ -90,7 +91,7 @@ async def test_a_hang_under_a_real_deadline() -> None:
 
 async def test_a_cancelled_reset_is_none() -> None:
     bench = Bench(gpu=SimPreStart(action="reset", seconds=60))
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         task = group.create_task(bench.start("gpu-0"))
         await bench.clock.advance(59)
         task.cancel()
@@ -101,7 +102,7 @@ async def test_a_cancelled_reset_is_none() -> None:
 async def test_the_slowest_device_counts() -> None:
     quick, slow = SimPreStart(action="reset", seconds=1), SimPreStart(action="reset", seconds=4)
     bench = Bench(gpu=quick, nic=slow)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         task = group.create_task(bench.start("gpu-0", "nic-0"))
         await bench.clock.advance(3)
         assert not task.done()

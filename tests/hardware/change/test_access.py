@@ -82,18 +82,21 @@ def test_nothing_but_a_file_is_written(tmp_path: Path) -> None:
             Access(tmp_path).write("x", path, "1")
 
 
-def test_waiting_is_bounded_and_cheap(tmp_path: Path) -> None:
-    host, looks = Access(tmp_path), 0
+def test_waiting_is_bounded_and_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host, looks, slept = Access(tmp_path), 0, list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(time, "sleep", slept.append)
 
     def look() -> bool:
         nonlocal looks
         looks += 1
         return False
 
-    started = time.monotonic()
-    assert not host.wait(look, 0.2)
-    assert 0.2 <= time.monotonic() - started < 2 and looks < 30
+    assert not host.wait(look, 2.0)
+    assert 2.0 <= sum(slept) < 2.1
+    assert looks == len(slept) + 1 < 60
     assert host.wait(lambda: True, 0)
+    assert looks == len(slept) + 1
 
 
 def test_a_writable_file_system_is_not_read_only(tmp_path: Path) -> None:

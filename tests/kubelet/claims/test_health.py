@@ -9,10 +9,11 @@ import pytest
 
 from dray.kubelet.claims.health import FILE_NAME
 from dray.kubelet.claims.manager import ClaimManager
-from dray.runtime.clock import FakeClock
+from dray.runtime.clock import FakeClock, settle
 from dray.wire import dra, health
 from dray.wire.gen import dra_v1_pb2 as pb
-from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, told, until
+from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, told
+from tests.waiting import wait_until
 
 POD = pod_of("pod", direct("c"), uses=[("c", "")])
 
@@ -42,12 +43,12 @@ async def test_changes_reach_the_pod(world: World, driver: Driver, version: str)
         await manager.prepare(POD)
         assert shown(manager) == ("Unknown", None)
         driver.messages.put_nowait([told("dev-c"), told("other")])
-        await until(lambda: shown(manager) == ("Healthy", None))
+        await wait_until(lambda: shown(manager) == ("Healthy", None))
         assert world.changed == [{"pod-uid"}]
         # Another device, and the same word again: nobody is told.
         driver.messages.put_nowait([told("dev-c"), told("other", "UNHEALTHY")])
         driver.messages.put_nowait([told("dev-c", "UNHEALTHY", message="x" * 2000)])
-        await until(lambda: shown(manager)[0] == "Unhealthy")
+        await wait_until(lambda: shown(manager)[0] == "Unhealthy")
         assert shown(manager)[1] == "x" * 1021 + "..."
         assert world.changed == [{"pod-uid"}] * 2
 
@@ -56,7 +57,7 @@ async def test_no_stream_where_none_is_named(world: World, driver: Driver) -> No
     driver.versions = dra.VERSIONS
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
-        await asyncio.sleep(0.05)
+        await settle(200)
     assert driver.streams == 0
 
 
@@ -64,7 +65,7 @@ async def test_a_service_that_is_named_but_missing(
     world: World, driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with driver.serving(tells_health=False), world.running(driver) as manager:
-        await until(lambda: "driver names a health service it lacks" in caplog.text)
+        await wait_until(lambda: "driver names a health service it lacks" in caplog.text)
         await manager.prepare(POD)
 
 
@@ -73,15 +74,15 @@ async def test_a_stream_that_ends_is_opened_again(world: World, driver: Driver) 
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
         driver.messages.put_nowait([told("dev-c")])
-        await until(lambda: shown(manager)[0] == "Healthy")
+        await wait_until(lambda: shown(manager)[0] == "Healthy")
         driver.messages.put_nowait(None)
-        await until(lambda: shown(manager)[0] == "Unknown")
+        await wait_until(lambda: shown(manager)[0] == "Unknown")
         assert world.changed == [{"pod-uid"}] * 2
         await clock.advance(4.9)
         assert driver.streams == 1
         await clock.advance(0.2)
         driver.messages.put_nowait([told("dev-c", timeout=7)])
-        await until(lambda: shown(manager)[0] == "Healthy")
+        await wait_until(lambda: shown(manager)[0] == "Healthy")
         await clock.advance(7)
         assert shown(manager)[0] == "Healthy"
         await clock.advance(0.1)
@@ -93,9 +94,9 @@ async def test_a_rolling_update_keeps_the_health(world: World, tmp_path: Path) -
     async with old.serving(), new.serving(), world.running(old, new) as manager:
         await manager.prepare(POD)
         old.messages.put_nowait([told("dev-c")])
-        await until(lambda: shown(manager)[0] == "Healthy")
+        await wait_until(lambda: shown(manager)[0] == "Healthy")
         new.messages.put_nowait([told("dev-c", "UNHEALTHY")])
-        await until(lambda: shown(manager)[0] == "Unhealthy")
+        await wait_until(lambda: shown(manager)[0] == "Unhealthy")
         await manager.drivers.deregister("a.io", str(old.path))
         assert shown(manager)[0] == "Unhealthy"
         await manager.drivers.deregister("a.io", str(new.path))
@@ -107,7 +108,7 @@ async def test_health_survives_a_restart(world: World, driver: Driver) -> None:
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
         driver.messages.put_nowait([told("dev-c", "UNHEALTHY")])
-        await until(lambda: shown(manager)[0] == "Unhealthy")
+        await wait_until(lambda: shown(manager)[0] == "Unhealthy")
         content = (world.directory / FILE_NAME).read_bytes()
     (world.directory / FILE_NAME).write_bytes(content)  # as after a kill: nobody cleared it
     with world.manager() as manager:
@@ -125,7 +126,11 @@ async def test_a_stranger_on_the_socket(world: World, tmp_path: Path) -> None:
     """Whatever answers there does not end the process."""
     path = tmp_path / "a.sock"
 
+    met = 0
+
     async def garbage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal met
+        met += 1
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         await writer.drain()
         writer.close()
@@ -133,7 +138,8 @@ async def test_a_stranger_on_the_socket(world: World, tmp_path: Path) -> None:
     server = await asyncio.start_unix_server(garbage, path)
     async with server, world.running() as manager:
         await manager.drivers.register("a.io", str(path), ["v1.DRAPlugin", "v1.DRAResourceHealth"])
-        await asyncio.sleep(0.1)
+        await wait_until(lambda: met)
+        await settle(200)
         assert not manager.drivers.is_usable("a.io")
 
 
@@ -143,7 +149,7 @@ async def test_a_flood_is_taken_in_by_its_newest_word_and_leaves_time(world: Wor
         for number in range(2000):
             driver.messages.put_nowait([told("dev-c", "UNHEALTHY" if number % 2 else "HEALTHY")])
         driver.messages.put_nowait([told("dev-c", message="the last word")])
-        await until(lambda: shown(manager) == ("Healthy", "the last word"))
+        await wait_until(lambda: shown(manager) == ("Healthy", "the last word"))
     assert len(world.changed) < 500
 
 
@@ -152,7 +158,7 @@ async def test_names_that_nobody_can_have_are_not_kept(world: World, driver: Dri
         await manager.prepare(POD)
         for number in range(3):
             driver.messages.put_nowait([told(f"{number}" + "n" * 2**18, timeout=2**40), told("dev-c")])
-        await until(lambda: shown(manager)[0] == "Healthy")
+        await wait_until(lambda: shown(manager)[0] == "Healthy")
     assert (world.directory / "dra_health_state").stat().st_size < 10_000
 
 
@@ -162,7 +168,7 @@ async def test_how_long_a_word_holds(world: World, driver: Driver, told_seconds:
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
         driver.messages.put_nowait([told("dev-c", timeout=told_seconds)])
-        await until(lambda: shown(manager)[0] == "Healthy")
+        await wait_until(lambda: shown(manager)[0] == "Healthy")
         await clock.advance(holds)
         assert shown(manager)[0] == "Healthy"
         await clock.advance(0.1)
@@ -179,7 +185,7 @@ async def test_a_share_of_a_device_is_as_well_as_the_device(world: World, driver
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
         driver.messages.put_nowait([told("dev-c", "UNHEALTHY")])
-        await until(lambda: shown(manager)[0] == "Unhealthy")
+        await wait_until(lambda: shown(manager)[0] == "Unhealthy")
         assert world.changed == [{"pod-uid"}]
 
 
@@ -188,9 +194,9 @@ async def test_a_driver_that_is_deregistered_is_not_listened_to_any_more(
 ) -> None:
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
-        await until(lambda: driver.streams == 1)
+        await wait_until(lambda: driver.streams == 1)
         await manager.drivers.deregister("a.io", str(driver.path))
         driver.messages.put_nowait([told("dev-c")])
-        await asyncio.sleep(0.05)
+        await settle(200)
         assert shown(manager)[0] == "Unknown"
     assert driver.streams == 1

@@ -19,7 +19,8 @@ from dray.kubelet.claims.claim_info import ClaimDevice, ClaimInfo
 from dray.kubelet.claims.state_file import FILE_NAME, encode
 from dray.kubelet.plugins.handler import PluginHandler
 from dray.runtime.clock import FakeClock
-from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, until
+from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
+from tests.waiting import wait_until
 
 DEVICES = (
     ClaimDevice("p", "1", None, ("one",), ("v/c=1",)),
@@ -151,7 +152,7 @@ async def test_a_look_every_minute(tmp_path: Path) -> None:
         await clock.advance(59)
         assert driver.prepared
         await clock.advance(2)
-        await until(lambda: not manager.may_need_unprepare("pod-uid"))
+        await wait_until(lambda: not manager.may_need_unprepare("pod-uid"))
     assert driver.prepared == set()
 
 

@@ -16,6 +16,7 @@ from dray.kubelet.claims.state_file import FILE_NAME, decode
 from dray.wire import dra
 from dray.wire.gen import dra_v1_pb2 as pb
 from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
+from tests.waiting import wait_until
 
 PREFIX = "prepare dynamic resources: "
 POD = pod_of("pod", direct("c"), uses=[("c", "")])
@@ -288,8 +289,7 @@ async def test_a_claim_is_not_taken_while_it_is_given_back(world: World, driver:
         driver.gate = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(manager.unprepare(POD))
-            while driver.prepared:
-                await asyncio.sleep(0.01)
+            await wait_until(lambda: not driver.prepared)
             assert await refused(manager, two) == "ResourceClaim c is being unprepared"
             driver.gate.set()
         await manager.prepare(two)

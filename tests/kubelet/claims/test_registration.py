@@ -7,7 +7,8 @@ from pathlib import Path
 from dray.kubelet.plugins.watcher import PluginWatcher
 from dray.runtime.clock import SystemClock
 from dray.wire.registration import DRA_PLUGIN
-from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, until
+from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
+from tests.waiting import wait_until
 
 POD = pod_of("pod", direct("c"), uses=[("c", "")])
 
@@ -21,7 +22,7 @@ async def test_a_driver_from_its_socket_to_the_container(tmp_path: Path) -> None
     async with world.running() as manager:
         watcher = PluginWatcher(registry, {DRA_PLUGIN: manager.drivers}, SystemClock())
         async with watcher.running(), driver.serving(), refused.serving():
-            await until(lambda: manager.drivers.is_usable("a.io") and bool(refused.notified))
+            await wait_until(lambda: manager.drivers.is_usable("a.io") and bool(refused.notified))
             assert [note.plugin_registered for note in driver.notified] == [True]
             assert refused.notified[0].error == (
                 "RegisterPlugin error -- plugin validation failed with err: invalid supported gRPC versions of DRA "

@@ -10,7 +10,8 @@ from dray.errors import DeniedError, UnavailableError
 from dray.kubelet.claims.slices import SliceWiper
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
-from tests.kubelet.claims.world import NODE, Api, Driver, World, register, until
+from tests.kubelet.claims.world import NODE, Api, Driver, World, register
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ async def test_through_the_manager(tmp_path: Path, clock: FakeClock) -> None:
         assert world.api.deleted == [(NODE, "")]
         async with driver.serving():
             await register(manager, driver)
-            await until(lambda: manager.drivers.is_usable("a.io"))
+            await wait_until(lambda: manager.drivers.is_usable("a.io"))
             await clock.advance(60)
             assert len(world.api.deleted) == 1
         await clock.advance_until(lambda: not manager.drivers.is_usable("a.io"), limit=30)

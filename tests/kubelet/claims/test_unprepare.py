@@ -15,7 +15,8 @@ from dray.kubelet.claims.manager import ClaimManager
 from dray.kubelet.claims.state_file import FILE_NAME, decode, encode
 from dray.wire import dra
 from dray.wire.gen import dra_v1_pb2 as pb
-from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, until
+from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
+from tests.waiting import wait_until
 
 PREFIX = "unprepare dynamic resources: "
 POD = pod_of("pod", direct("c"), uses=[("c", "")])
@@ -173,7 +174,7 @@ async def test_a_pod_is_not_given_up_while_its_driver_prepares(world: World, dri
     driver.gate = asyncio.Event()
     async with driver.serving(), world.running(driver) as manager, asyncio.TaskGroup() as group:
         group.create_task(manager.prepare(POD))
-        await until(lambda: bool(driver.prepared))
+        await wait_until(lambda: bool(driver.prepared))
         assert await refused(manager) == "ResourceClaim c is being prepared"
         driver.gate.set()
     assert driver.calls == [("prepare", ("c",))]
@@ -187,7 +188,7 @@ async def test_two_at_once_for_one_pod(world: World, driver: Driver) -> None:
         driver.gate = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             group.create_task(manager.unprepare(POD))
-            await until(lambda: not driver.prepared)
+            await wait_until(lambda: not driver.prepared)
             assert await refused(manager) == "ResourceClaim c is being unprepared"
             driver.gate.set()
     assert driver.calls == [("prepare", ("c",)), ("unprepare", ("c",))]
@@ -202,7 +203,7 @@ async def test_a_pod_given_up_while_its_shared_claim_is_prepared(world: World, d
         driver.gate = asyncio.Event()
         async with world.running(driver) as manager, asyncio.TaskGroup() as group:
             preparing = group.create_task(_text_of(manager.prepare(POD)))
-            await until(lambda: len(driver.calls) == 2)
+            await wait_until(lambda: len(driver.calls) == 2)
             await manager.unprepare(POD)
             driver.gate.set()
     assert preparing.result() == (

@@ -285,10 +285,3 @@ async def register(manager: ClaimManager, driver: Driver) -> None:
         manager.drivers.validate(info.name, info.endpoint, list(info.supported_versions))
         await manager.drivers.register(info.name, info.endpoint, list(info.supported_versions))
         await client.notify_registration_status(RegistrationStatus(plugin_registered=True))
-
-
-async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
-    """Wait in real time until something holds."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)

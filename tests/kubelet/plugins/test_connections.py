@@ -14,6 +14,7 @@ from dray.kubelet.devices.known import Device, KnownDevices
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.endpoint import PluginEndpoint, Timeouts
 from dray.kubelet.plugins.quota import OF_ONE
+from dray.runtime.clock import settle
 from tests.kubelet.plugins.real_plugin import (
     RESOURCE,
     SHORT,
@@ -21,8 +22,8 @@ from tests.kubelet.plugins.real_plugin import (
     Recorder,
     connections,
     devices,
-    until,
 )
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -38,11 +39,11 @@ async def test_two_instances_side_by_side(tmp_path: Path, recorder: Recorder) ->
         new.serving(tmp_path / "new"),
     ):
         await made.connect(RESOURCE, tmp_path / "old")
-        await until(lambda: "listed old a,b" in recorder.words)
+        await wait_until(lambda: "listed old a,b" in recorder.words)
         await made.connect(RESOURCE, tmp_path / "new")
-        await until(lambda: "listed new c" in recorder.words)
+        await wait_until(lambda: "listed new c" in recorder.words)
         old.lists.put_nowait(None)
-        await until(lambda: "disconnected old" in recorder.words)
+        await wait_until(lambda: "disconnected old" in recorder.words)
         (left,) = made.endpoints
         assert left.path == tmp_path / "new"
         await left.allocate(["c"])
@@ -61,14 +62,14 @@ async def test_the_same_socket_again_replaces_the_connection(tmp_path: Path, rec
     async with connections(recorder) as made, plugin.serving(tmp_path / "s"):
         for _ in range(3):
             await made.connect(RESOURCE, tmp_path / "s")
-            await until(lambda: recorder.words[-1] == "listed s a,b")
+            await wait_until(lambda: recorder.words[-1] == "listed s a,b")
         assert len(made.endpoints) == len(recorder.connected_now) == 1
-        await until(lambda: plugin.streams == 1)
+        await wait_until(lambda: plugin.streams == 1)
         plugin.lists.put_nowait(None)
-        await until(lambda: not made.endpoints)
+        await wait_until(lambda: not made.endpoints)
         # It can register again after all that.
         await made.connect(RESOURCE, tmp_path / "s")
-        await until(lambda: recorder.words[-1] == "listed s a,b")
+        await wait_until(lambda: recorder.words[-1] == "listed s a,b")
     assert recorder.words == [
         *("connected s", "listed s a,b", "connected s", "disconnected s", "listed s a,b"),
         *("connected s", "disconnected s", "listed s a,b", "disconnected s"),
@@ -86,7 +87,7 @@ async def test_a_call_in_flight_survives_the_replacement(tmp_path: Path, recorde
         await made.connect(RESOURCE, tmp_path / "s")
         (old,) = made.endpoints
         call = group.create_task(old.allocate(["a"]))
-        await until(lambda: "allocate" in plugin.calls)
+        await wait_until(lambda: "allocate" in plugin.calls)
         await made.connect(RESOURCE, tmp_path / "s")
         with pytest.raises(UnavailableError, match="has been stopped"):
             await old.allocate(["b"])
@@ -98,13 +99,13 @@ async def test_a_failed_registration_leaves_the_connection_before(tmp_path: Path
     plugin = Plugin()
     async with connections(recorder) as made, plugin.serving(tmp_path / "s"):
         await made.connect(RESOURCE, tmp_path / "s")
-        await until(lambda: "listed s a,b" in recorder.words)
+        await wait_until(lambda: "listed s a,b" in recorder.words)
         plugin.fault = HardwareError("out of order")
         with pytest.raises(HardwareError) as caught:
             await made.connect(RESOURCE, tmp_path / "s")
         plugin.fault = None
         plugin.lists.put_nowait(devices("c"))
-        await until(lambda: "listed s c" in recorder.words)
+        await wait_until(lambda: "listed s c" in recorder.words)
         (endpoint,) = made.endpoints
         await endpoint.allocate(["c"])
     text = "rpc error: code = FailedPrecondition desc = out of order"
@@ -116,8 +117,8 @@ async def test_a_restart_on_the_same_socket(tmp_path: Path, recorder: Recorder) 
         for number in range(3):
             async with Plugin(first=devices(f"d{number}")).serving(tmp_path / "s"):
                 await made.connect(RESOURCE, tmp_path / "s")
-                await until(lambda: recorder.words[-1].startswith("listed"))
-            await until(lambda: recorder.words[-1] == "disconnected s")
+                await wait_until(lambda: recorder.words[-1].startswith("listed"))
+            await wait_until(lambda: recorder.words[-1] == "disconnected s")
     told = [ids for what, _, ids in recorder.told if what == "listed"]
     assert told == [("d0",), ("d1",), ("d2",)]
     assert not recorder.connected_now
@@ -130,8 +131,8 @@ async def test_a_plugin_that_ends_at_once(tmp_path: Path, recorder: Recorder, fi
     lost: list[str] = []
     async with connections(recorder) as made, plugin.serving(tmp_path / "s"):
         await made.connect(RESOURCE, tmp_path / "s", lambda: lost.append("s"))
-        await until(lambda: "disconnected s" in recorder.words)
-        await asyncio.sleep(0.05)
+        await wait_until(lambda: "disconnected s" in recorder.words)
+        await settle(200)
     # Its last list is told, and it is not called again.
     listed = ["listed s a"] if first else []
     assert recorder.words == ["connected s", *listed, "disconnected s"]
@@ -146,7 +147,7 @@ async def test_the_last_list_is_told_however_soon_the_end_comes(tmp_path: Path, 
     plugin.lists.put_nowait(None)
     async with connections(recorder) as made, plugin.serving(tmp_path / "s"):
         await made.connect(RESOURCE, tmp_path / "s")
-        await until(lambda: "disconnected s" in recorder.words)
+        await wait_until(lambda: "disconnected s" in recorder.words)
     assert recorder.words[-2:] == ["listed s e", "disconnected s"]
 
 
@@ -155,7 +156,7 @@ async def test_a_stream_that_fails(tmp_path: Path, recorder: Recorder) -> None:
     plugin.lists.put_nowait(HardwareError("unplugged"))
     async with connections(recorder) as made, plugin.serving(tmp_path / "s"):
         await made.connect(RESOURCE, tmp_path / "s")
-        await until(lambda: "disconnected s" in recorder.words)
+        await wait_until(lambda: "disconnected s" in recorder.words)
     assert recorder.words == ["connected s", "listed s a,b", "disconnected s"]
 
 
@@ -175,12 +176,12 @@ async def test_disconnect_ends_calls_and_tells_nobody_of_a_loss(tmp_path: Path, 
                 await endpoint.allocate(["a"])
 
         group.create_task(fails())
-        await until(lambda: "allocate" in plugin.calls)
+        await wait_until(lambda: "allocate" in plugin.calls)
         await made.disconnect(RESOURCE, tmp_path / "s")
         await made.disconnect(RESOURCE, tmp_path / "s")
         assert recorder.words[-1] == "disconnected s"
         assert not made.endpoints
-        await asyncio.sleep(0.02)
+        await settle(200)
     assert not lost
 
 
@@ -191,7 +192,7 @@ async def test_leaving_disconnects_all(tmp_path: Path, recorder: Recorder) -> No
                 await made.connect(RESOURCE, tmp_path / name)
             (_, endpoint) = made.endpoints
             hanging = group.create_task(endpoint.allocate(["a"]))
-            await until(lambda: "allocate" in slow.calls)
+            await wait_until(lambda: "allocate" in slow.calls)
             hanging.cancel()
         assert not recorder.connected_now
         with pytest.raises(Error, match="the kubelet is stopping"):
@@ -208,7 +209,7 @@ async def test_a_plugin_that_does_not_answer_holds_up_itself(tmp_path: Path, rec
         slow = group.create_task(_refused(made.connect(RESOURCE, tmp_path / "slow")))
         await made.connect(RESOURCE, tmp_path / "fast")
         assert not slow.done()
-        await until(lambda: "listed fast a,b" in recorder.words)
+        await wait_until(lambda: "listed fast a,b" in recorder.words)
     assert slow.result() == (
         "failed to get device plugin options: "
         "rpc error: code = DeadlineExceeded desc = context deadline exceeded"
@@ -225,10 +226,10 @@ async def test_nobody_listens(tmp_path: Path, recorder: Recorder) -> None:
 async def test_a_plugin_that_listens_a_little_late_is_waited_for(tmp_path: Path, recorder: Recorder) -> None:
     async with connections(recorder) as made, asyncio.TaskGroup() as group:
         call = group.create_task(made.connect(RESOURCE, tmp_path / "s"))
-        await asyncio.sleep(0.05)
+        await settle()  # by now the first try has found nothing
         async with Plugin().serving(tmp_path / "s"):
             await call
-            await until(lambda: "listed s a,b" in recorder.words)
+            await wait_until(lambda: "listed s a,b" in recorder.words)
 
 
 async def _refused(call: object) -> str:
@@ -242,21 +243,21 @@ async def test_a_plugin_that_is_stopped_and_killed(tmp_path: Path, recorder: Rec
     program = ("-m", "tests.kubelet.plugins.plugin_process", str(path))
     process = await asyncio.create_subprocess_exec(sys.executable, *program)
     try:
-        await until(path.exists)
+        await wait_until(path.exists)
         async with (
             connections(recorder, Timeouts(call=0.2)) as made,
             Plugin().serving(tmp_path / "other"),
         ):
             await made.connect(RESOURCE, path)
             await made.connect(RESOURCE, tmp_path / "other")
-            await until(lambda: "listed s a,b" in recorder.words)
+            await wait_until(lambda: "listed s a,b" in recorder.words)
             other, endpoint = made.endpoints
             process.send_signal(signal.SIGSTOP)
             with pytest.raises(UnavailableError, match="DeadlineExceeded"):
                 await endpoint.allocate(["a"])
             await other.pre_start(["a"])
             process.kill()
-            await until(lambda: "disconnected s" in recorder.words)
+            await wait_until(lambda: "disconnected s" in recorder.words)
             with pytest.raises(UnavailableError, match="has been stopped"):
                 await endpoint.allocate(["a"])
             assert made.endpoints == (other,)
@@ -302,15 +303,15 @@ async def test_a_resource_stays_while_one_instance_does(tmp_path: Path) -> None:
         new.serving(tmp_path / "new"),
     ):
         await made.connect(RESOURCE, tmp_path / "old")
-        await until(lambda: known.healthy == ["a", "b"])
+        await wait_until(lambda: known.healthy == ["a", "b"])
         await made.connect(RESOURCE, tmp_path / "new")
         await made.connect(RESOURCE, tmp_path / "old")
         for _ in range(2):  # the stream before the second registration may not have noticed its end yet
             old.lists.put_nowait(None)
-        await until(lambda: len(made.endpoints) == 1)
-        await until(lambda: known.healthy == ["a", "b"])
+        await wait_until(lambda: len(made.endpoints) == 1)
+        await wait_until(lambda: known.healthy == ["a", "b"])
         new.lists.put_nowait(None)
-        await until(lambda: known.healthy == [])
+        await wait_until(lambda: known.healthy == [])
         assert known.devices.capacity(0.0).capacity == {RESOURCE: 2}
 
 

@@ -26,16 +26,16 @@ from tests.kubelet.plugins.real_plugin import (
     Recorder,
     connected,
     devices,
-    until,
 )
+from tests.waiting import wait_until
 
 
 async def test_the_first_list_and_an_update_are_each_told_once(tmp_path: Path) -> None:
     plugin, recorder = Plugin(), Recorder()
     async with connected(plugin, tmp_path / "s", recorder):
-        await until(lambda: "listed s a,b" in recorder.words)
+        await wait_until(lambda: "listed s a,b" in recorder.words)
         plugin.lists.put_nowait(devices("c"))
-        await until(lambda: "listed s c" in recorder.words)
+        await wait_until(lambda: "listed s c" in recorder.words)
         assert recorder.words == ["connected s", "listed s a,b", "listed s c"]
     assert recorder.words[3:] == ["disconnected s"]
 
@@ -103,7 +103,7 @@ async def test_a_call_that_hangs_holds_up_no_other(tmp_path: Path) -> None:
     plugin = Plugin(hang="allocate")
     async with connected(plugin, tmp_path / "s") as endpoint, asyncio.TaskGroup() as group:
         hanging = group.create_task(endpoint.allocate(["a"]))
-        await until(lambda: "allocate" in plugin.calls)
+        await wait_until(lambda: "allocate" in plugin.calls)
         await endpoint.pre_start(["b"])
         assert not hanging.done()
         plugin.allocating.set()
@@ -120,7 +120,7 @@ async def test_closing_gives_up_what_hangs_and_refuses_the_rest(tmp_path: Path) 
 
     async with connected(plugin, tmp_path / "s") as endpoint, asyncio.TaskGroup() as group:
         group.create_task(fails(endpoint))
-        await until(lambda: "allocate" in plugin.calls)
+        await wait_until(lambda: "allocate" in plugin.calls)
         await endpoint.close()
         await endpoint.close()
         for call in (endpoint.allocate(["a"]), endpoint.preferred([], [], 1), endpoint.pre_start(["a"])):
@@ -137,7 +137,7 @@ async def test_a_flood_of_lists_ends_with_the_newest(tmp_path: Path) -> None:
     async with connected(plugin, tmp_path / "s", recorder) as endpoint:
         await endpoint.allocate(["a"])
         assert f"listed s d{number - 1}" not in recorder.words
-        await until(lambda: f"listed s d{number - 1}" in recorder.words)
+        await wait_until(lambda: f"listed s d{number - 1}" in recorder.words)
     assert len(recorder.words) < number / 10
 
 
@@ -162,7 +162,7 @@ async def test_a_list_beyond_a_kubelet_s_limit_is_taken(tmp_path: Path) -> None:
     assert message.ByteSize() > 8 * MIB
     recorder = Recorder()
     async with connected(Plugin(first=message), tmp_path / "s", recorder):
-        await until(lambda: len(recorder.newest.get(RESOURCE, ())) == len(names))
+        await wait_until(lambda: len(recorder.newest.get(RESOURCE, ())) == len(names))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ async def test_a_list_that_cannot_be_read_ends_that_plugin_only(
         connected(make(), tmp_path / "bad", recorder) as bad,
         connected(Plugin(), tmp_path / "good") as good,
     ):
-        await until(lambda: "disconnected bad" in recorder.words)
+        await wait_until(lambda: "disconnected bad" in recorder.words)
         await good.allocate(["a"])
         with pytest.raises(Error, match="has been stopped"):
             await bad.allocate(["a"])
@@ -194,8 +194,8 @@ async def test_a_list_that_cannot_be_read_ends_that_plugin_only(
 async def test_odd_lists_are_told_once_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plugin, recorder = Plugin(first=devices("", "a", "a")), Recorder()
     async with connected(plugin, tmp_path / "s", recorder):
-        await until(lambda: "listed s a" in recorder.words)
+        await wait_until(lambda: "listed s a" in recorder.words)
         plugin.lists.put_nowait(devices("", "b", "b"))
-        await until(lambda: "listed s b" in recorder.words)
+        await wait_until(lambda: "listed s b" in recorder.words)
     faults = [vars(one)["fields"]["fault"] for one in caplog.records if one.message == "odd device list"]
     assert faults == ["1 devices without an id", "1 ids listed again"]

@@ -8,7 +8,8 @@ import pytest
 from dray.errors import InvalidError
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.handler import DevicePluginHandler
-from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, Recorder, connections, devices, until
+from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, Recorder, connections, devices
+from tests.waiting import wait_until
 
 
 @pytest.mark.parametrize(
@@ -44,13 +45,13 @@ async def test_register_loss_and_deregister(tmp_path: Path) -> None:
     async with connections(recorder) as made, plugin.serving(tmp_path / "s"):
         handler = DevicePluginHandler(made, lost.append)
         await handler.register(RESOURCE, str(tmp_path / "s"), ["v1beta1"])
-        await until(lambda: "listed s a,b" in recorder.words)
+        await wait_until(lambda: "listed s a,b" in recorder.words)
         await handler.deregister(RESOURCE, str(tmp_path / "s"))
         assert not made.endpoints
         assert not lost
         await handler.register(RESOURCE, str(tmp_path / "s"), ["v1beta1"])
         plugin.lists.put_nowait(None)
-        await until(lambda: lost == [str(tmp_path / "s")])
+        await wait_until(lambda: lost == [str(tmp_path / "s")])
 
 
 async def test_registered_again_on_other_sockets_with_other_devices(tmp_path: Path) -> None:
@@ -60,5 +61,5 @@ async def test_registered_again_on_other_sockets_with_other_devices(tmp_path: Pa
         for name, ids in (("one", "ab"), ("two", "ab"), ("three", "c")):
             await stack.enter_async_context(Plugin(first=devices(*ids)).serving(tmp_path / name))
             await handler.register(RESOURCE, str(tmp_path / name), ["v1beta1"])
-            await until(lambda: recorder.words[-1].startswith("listed"))
+            await wait_until(lambda: recorder.words[-1].startswith("listed"))
             assert [one.id for one in recorder.newest[RESOURCE]] == list(ids)

@@ -21,7 +21,7 @@ from dray.kubelet.metrics import KubeletMetrics
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.endpoint import DEFAULT_TIMEOUTS, Timeouts
 from dray.kubelet.plugins.registration import Registration
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import SystemClock, settle
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
 from dray.wire.connect import connect
@@ -36,8 +36,8 @@ from tests.kubelet.plugins.real_plugin import (
     Recorder,
     connections,
     devices,
-    until,
 )
+from tests.waiting import wait_until
 
 
 @dataclass
@@ -126,9 +126,9 @@ async def test_a_registration_asks_for_the_options_and_lists(node: Node) -> None
             await node.register("p", options=DevicePluginOptions(get_preferred_allocation_available=True))
             (endpoint,) = made.endpoints
             assert endpoint.options == DevicePluginOptions(pre_start_required=True)
-            await until(lambda: "listed p a,b" in node.recorder.words)
+            await wait_until(lambda: "listed p a,b" in node.recorder.words)
             assert node.count(RESOURCE) == 1
-        await until(lambda: "disconnected p" in node.recorder.words)
+        await wait_until(lambda: "disconnected p" in node.recorder.words)
 
 
 REFUSALS = {
@@ -205,7 +205,7 @@ async def test_options_that_fail_are_asked_once(node: Node) -> None:
     plugin = Plugin(fault=HardwareError("broken"))
     async with node.serving(), plugin.serving(node.directory / "p"):
         text = await node.refused("p")
-        await asyncio.sleep(0.02)
+        await settle(200)
     assert text == ("failed to get device plugin options: rpc error: code = FailedPrecondition desc = broken")
     assert plugin.calls == ["options"]
     assert node.recorder.words == []
@@ -222,9 +222,9 @@ async def test_a_plugin_that_hangs_holds_up_no_other(node: Node) -> None:
         deaf.listen()
         async with asyncio.TaskGroup() as group:
             others = [group.create_task(node.register(name)) for name in ("hangs", "deaf") * 10]
-            await until(lambda: hangs.calls)
+            await wait_until(lambda: hangs.calls)
             await node.register("p")
-            await until(lambda: "listed p a,b" in node.recorder.words)
+            await wait_until(lambda: "listed p a,b" in node.recorder.words)
             assert not any(task.done() for task in others)
             assert len(hangs.calls) == 1  # of one socket one at a time
             for task in others:
@@ -237,7 +237,7 @@ async def test_re_registration_with_other_devices(node: Node) -> None:
             plugin = Plugin(first=devices(*ids))
             await stack.enter_async_context(plugin.serving(node.directory / name))
             await node.register(name)
-            await until(lambda: node.recorder.words[-1].startswith("listed"))
+            await wait_until(lambda: node.recorder.words[-1].startswith("listed"))
             assert [one.id for one in node.recorder.newest[RESOURCE]] == list(ids)
         assert len(made.endpoints) == 3
 
@@ -268,12 +268,12 @@ async def test_our_own_plugin_comes_back_after_a_restart(node: Node) -> None:
             for _ in range(2):
                 again = Node(node.directory)
                 async with again.serving() as made:
-                    await until(lambda: "listed tape.sock tape1,tape2" in again.recorder.words)  # noqa: B023
+                    await wait_until(lambda: "listed tape.sock tape1,tape2" in again.recorder.words)  # noqa: B023
                     (endpoint,) = made.endpoints
                     assert (await endpoint.allocate(["tape1"])).envs == {"TAPES": "tape1"}
                     assert await endpoint.preferred(["tape1", "tape2"], [], 1)
                     feed.publish([tape(1), tape(2, Health.UNHEALTHY)])
-                    await until(
+                    await wait_until(
                         lambda: [one.is_healthy for one in again.recorder.newest[RESOURCE]] == [True, False]  # noqa: B023
                     )
                     feed.publish([tape(1), tape(2)])

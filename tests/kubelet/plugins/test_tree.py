@@ -12,7 +12,7 @@ import pytest
 from dray.kubelet.plugins.tree import Sockets, SocketTree
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.kubelet.plugins.real_plugin import until
+from tests.waiting import wait_until
 
 
 def make_socket(path: Path) -> None:
@@ -41,7 +41,7 @@ class Seen:
 async def following(root: Path) -> AsyncIterator[Seen]:
     seen = Seen(root)
     async with running(SocketTree(root, SystemClock()).follow(seen.tell), name="tree"):
-        await until(lambda: seen.times)
+        await wait_until(lambda: seen.times)
         yield seen
 
 
@@ -57,25 +57,25 @@ async def test_sockets_that_are_there_already_also_deep_down(root: Path) -> None
     for name in ("a", "one/b", "one/two/c"):
         make_socket(root / name)
     async with following(root) as seen:
-        await until(lambda: seen.names == {"a", "one/b", "one/two/c"})
+        await wait_until(lambda: seen.names == {"a", "one/b", "one/two/c"})
 
 
 async def test_sockets_come_and_go(root: Path) -> None:
     async with following(root) as seen:
         make_socket(root / "a")
-        await until(lambda: seen.names == {"a"})
+        await wait_until(lambda: seen.names == {"a"})
         (root / "new").mkdir()
         make_socket(root / "new" / "b")
-        await until(lambda: seen.names == {"a", "new/b"})
+        await wait_until(lambda: seen.names == {"a", "new/b"})
         kept = seen.sockets["a"]
         (root / "new" / "deep").mkdir()
         make_socket(root / "new" / "deep" / "c")
-        await until(lambda: seen.names == {"a", "new/b", "new/deep/c"})
+        await wait_until(lambda: seen.names == {"a", "new/b", "new/deep/c"})
         shutil.rmtree(root / "new")
-        await until(lambda: seen.names == {"a"})
+        await wait_until(lambda: seen.names == {"a"})
         assert seen.sockets["a"] == kept
         (root / "a").unlink()
-        await until(lambda: not seen.names)
+        await wait_until(lambda: not seen.names)
 
 
 async def test_what_is_not_a_plugin_is_not_seen(root: Path) -> None:
@@ -88,10 +88,10 @@ async def test_what_is_not_a_plugin_is_not_seen(root: Path) -> None:
     (root / "loop").symlink_to(root)
     async with following(root) as seen:
         make_socket(root / "a")
-        await until(lambda: seen.names == {"a"})
+        await wait_until(lambda: seen.names == {"a"})
         make_socket(root / ".later")
         make_socket(root / "b")
-        await until(lambda: "b" in seen.names)
+        await wait_until(lambda: "b" in seen.names)
         assert seen.names == {"a", "b"}
 
 
@@ -103,7 +103,7 @@ async def test_a_socket_that_was_replaced_is_another_one(root: Path) -> None:
         for _ in range(3):
             (root / "a").unlink()
             make_socket(root / "a")
-            await until(lambda: seen.sockets.get("a", 0) not in {0, *told})
+            await wait_until(lambda: seen.sockets.get("a", 0) not in {0, *told})
             told.add(seen.sockets["a"])
             assert seen.sockets["b"] == kept
 
@@ -114,9 +114,9 @@ async def test_the_root_may_come_late_and_be_replaced(root: Path) -> None:
         assert not seen.names
         root.mkdir()
         make_socket(root / "a")
-        await until(lambda: seen.names == {"a"})
+        await wait_until(lambda: seen.names == {"a"})
         shutil.rmtree(root)
-        await until(lambda: not seen.names)
+        await wait_until(lambda: not seen.names)
         (root / "sub").mkdir(parents=True)
         make_socket(root / "sub" / "b")
-        await until(lambda: seen.names == {"sub/b"})
+        await wait_until(lambda: seen.names == {"sub/b"})

@@ -15,7 +15,7 @@ from dray.errors import Error, HardwareError, InvalidError
 from dray.kubelet.plugins.handler import DevicePluginHandler, PluginHandler
 from dray.kubelet.plugins.reconcile import Unregister
 from dray.kubelet.plugins.watcher import PluginWatcher
-from dray.runtime.clock import Clock, FakeClock, SystemClock
+from dray.runtime.clock import Clock, FakeClock, SystemClock, settle
 from dray.wire.deviceplugin import DevicePluginService
 from dray.wire.gen.pluginregistration_v1_pb2 import (
     InfoRequest,
@@ -25,7 +25,8 @@ from dray.wire.gen.pluginregistration_v1_pb2 import (
 )
 from dray.wire.registration import CSI_PLUGIN, DEVICE_PLUGIN, DRA_PLUGIN, RegistrationService
 from dray.wire.serve import serve
-from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, Recorder, connections, until
+from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, Recorder, connections
+from tests.waiting import PATIENCE, wait_until
 
 
 @dataclass
@@ -128,26 +129,26 @@ async def test_the_directory_is_made(node: Node) -> None:
 async def test_register_then_unregister(node: Node) -> None:
     async with node.watching() as watcher:
         async with Driver().serving(node.registry / "d.sock") as driver:
-            await until(lambda: driver.statuses == [OK])
+            await wait_until(lambda: driver.statuses == [OK])
             assert node.handler.calls == [TAKEN]
             assert node.handler.versions == ("v1.DRAPlugin",)
-            await until(lambda: watcher.states == ([str(node.registry / "d.sock")],) * 2)
-        await until(lambda: node.handler.calls == [TAKEN, DROPPED])
+            await wait_until(lambda: watcher.states == ([str(node.registry / "d.sock")],) * 2)
+        await wait_until(lambda: node.handler.calls == [TAKEN, DROPPED])
         assert watcher.states == ([], [])
 
 
 async def test_a_socket_that_was_there_before(node: Node) -> None:
     (node.registry / "sub").mkdir(parents=True)
     async with Driver().serving(node.registry / "sub" / "d.sock") as driver, node.watching():
-        await until(lambda: driver.statuses == [OK])
+        await wait_until(lambda: driver.statuses == [OK])
 
 
 async def test_the_same_path_made_anew_is_registered_anew(node: Node) -> None:
     async with node.watching():
         for number in range(1, 4):
             async with Driver().serving(node.registry / "d.sock") as driver:
-                await until(lambda: driver.statuses == [OK])
-            await until(lambda: node.handler.calls == [TAKEN, DROPPED] * number)  # noqa: B023
+                await wait_until(lambda: driver.statuses == [OK])
+            await wait_until(lambda: node.handler.calls == [TAKEN, DROPPED] * number)  # noqa: B023
 
 
 async def test_two_plugins_of_one_name(node: Node) -> None:
@@ -156,14 +157,14 @@ async def test_two_plugins_of_one_name(node: Node) -> None:
         Driver().serving(node.registry / "a.sock") as first,
         Driver().serving(node.registry / "b.sock") as second,
     ):
-        await until(lambda: first.statuses == second.statuses == [OK])
+        await wait_until(lambda: first.statuses == second.statuses == [OK])
         assert node.handler.calls == [TAKEN, TAKEN]
 
 
 async def test_without_an_endpoint_it_is_the_socket(node: Node) -> None:
     driver = Driver(PluginInfo(type=DRA_PLUGIN, name="d.com", supported_versions=["v1.DRAPlugin"]))
     async with node.watching(), driver.serving(node.registry / "d.sock"):
-        await until(lambda: driver.statuses)
+        await wait_until(lambda: driver.statuses)
     assert node.handler.calls[0] == f"+d.com {node.registry / 'd.sock'}"
 
 
@@ -178,7 +179,7 @@ async def test_the_handler_is_chosen_by_type(node: Node) -> None:
         Driver().serving(node.registry / "a.sock") as driver,
         device.serving(node.registry / "b.sock"),
     ):
-        await until(lambda: driver.statuses == device.statuses == [OK])
+        await wait_until(lambda: driver.statuses == device.statuses == [OK])
     assert node.handler.calls[0] == TAKEN
     assert other.calls[0] == f"+{RESOURCE} /p"
 
@@ -188,7 +189,7 @@ async def test_a_type_that_nobody_handles(node: Node, kind: str) -> None:
     path = node.registry / "c.sock"
     driver = Driver(PluginInfo(type=kind, name="csi"))
     async with node.watching(FakeClock()), driver.serving(path):
-        await until(lambda: driver.statuses)
+        await wait_until(lambda: driver.statuses)
     text = f"RegisterPlugin error -- no handler registered for plugin type: {kind} at socket {path}"
     assert driver.statuses == [(False, text)]
     assert node.handler.calls == []
@@ -204,7 +205,7 @@ async def test_a_type_that_nobody_handles(node: Node, kind: str) -> None:
 async def test_a_plugin_that_shouts_is_refused(node: Node, info: PluginInfo, text: str) -> None:
     driver = Driver(info)
     async with node.watching(), driver.serving(node.registry / "d.sock"):
-        await until(lambda: driver.statuses)
+        await wait_until(lambda: driver.statuses)
     assert driver.statuses[0] == (False, f"RegisterPlugin error -- the plugin's {text}")
     assert node.handler.calls == []
 
@@ -213,7 +214,7 @@ async def test_validation_that_fails_is_told_and_tried_again(node: Node) -> None
     node.handler.invalid = InvalidError("no version of ours")
     clock = FakeClock()
     async with node.watching(clock), Driver().serving(node.registry / "d.sock") as driver:
-        await until(lambda: driver.statuses)
+        await wait_until(lambda: driver.statuses)
         text = "RegisterPlugin error -- plugin validation failed with err: no version of ours"
         assert driver.statuses == [(False, text)]
         assert node.handler.calls == []
@@ -225,7 +226,7 @@ async def test_registration_that_fails_is_told_and_tried_again(node: Node) -> No
     node.handler.fault = InvalidError("not now")
     clock = FakeClock()
     async with node.watching(clock) as watcher, Driver().serving(node.registry / "d.sock") as driver:
-        await until(lambda: driver.statuses)
+        await wait_until(lambda: driver.statuses)
         text = "RegisterPlugin error -- plugin registration failed with err: not now"
         assert driver.statuses == [(False, text)]
         assert watcher.states[1] == []
@@ -238,7 +239,7 @@ async def test_a_plugin_that_cannot_be_told_is_dropped_and_tried_again(node: Nod
     clock = FakeClock()
     driver = Driver(notify_fault=HardwareError("hands full"))
     async with node.watching(clock) as watcher, driver.serving(node.registry / "d.sock"):
-        await until(lambda: node.handler.calls == [TAKEN, DROPPED])
+        await wait_until(lambda: node.handler.calls == [TAKEN, DROPPED])
         assert watcher.states[1] == []
         driver.notify_fault = None
         await _moving(clock, lambda: watcher.states[1])
@@ -261,12 +262,12 @@ async def test_get_info_that_fails_is_tried_with_growing_pauses(node: Node) -> N
 async def test_get_info_gets_one_second_and_holds_up_no_other(node: Node) -> None:
     deaf = Driver(deaf=True)
     async with node.watching(), deaf.serving(node.registry / "a.sock"):
-        await until(lambda: deaf.asked == 1)
+        await wait_until(lambda: deaf.asked == 1)
         async with Driver().serving(node.registry / "b.sock") as driver:
-            await until(lambda: driver.statuses == [OK])
+            await wait_until(lambda: driver.statuses == [OK])
             assert deaf.asked == 1
         deaf.deaf = False
-        await until(lambda: deaf.statuses == [OK])
+        await wait_until(lambda: deaf.statuses == [OK])
         assert deaf.asked == 2
 
 
@@ -275,24 +276,29 @@ async def test_a_socket_without_a_listener_is_tried_again(node: Node) -> None:
     path = node.registry / "d.sock"
     with socket.socket(socket.AF_UNIX) as late:
         late.bind(str(path))
-        async with node.watching():
-            await asyncio.sleep(0.05)
+        async with node.watching() as watcher:
+            await wait_until(lambda: watcher.states[0] == [str(path)])
+            await settle(200)  # by now the first try was refused
             path.unlink()
             async with Driver().serving(path) as driver:
-                await until(lambda: driver.statuses == [OK])
+                await wait_until(lambda: driver.statuses == [OK])
 
 
 async def test_one_socket_has_one_operation_at_a_time(node: Node) -> None:
     node.handler.slow = asyncio.Event()
     async with node.watching():
         async with Driver().serving(node.registry / "d.sock"):
-            await until(lambda: node.handler.at_once == 1)
-        async with Driver().serving(node.registry / "d.sock") as again:
-            await asyncio.sleep(0.1)
-            assert node.handler.calls == [TAKEN]
+            await wait_until(lambda: node.handler.at_once == 1)
+        other = Driver(PluginInfo(type=DRA_PLUGIN, name="e.com", endpoint="/run/e.sock"))
+        async with (
+            Driver().serving(node.registry / "d.sock") as again,
+            other.serving(node.registry / "e.sock"),
+        ):
+            await wait_until(lambda: node.handler.at_once == 2)
+            assert node.handler.calls == [TAKEN, "+e.com /run/e.sock"], "the newer socket waits for the older"
             node.handler.slow.set()
-            await until(lambda: node.handler.calls == [TAKEN, DROPPED, TAKEN])
-            await until(lambda: again.statuses)
+            await wait_until(lambda: again.statuses)
+            assert node.handler.calls == [TAKEN, "+e.com /run/e.sock", DROPPED, TAKEN]
             assert again.statuses == [OK]
 
 
@@ -301,14 +307,14 @@ async def test_sockets_do_not_wait_for_each_other(node: Node) -> None:
     async with node.watching(), AsyncExitStack() as stack:
         for number in range(20):
             await stack.enter_async_context(Driver().serving(node.registry / f"{number}.sock"))
-        await until(lambda: node.handler.at_once == 20)
+        await wait_until(lambda: node.handler.at_once == 20)
         node.handler.slow.set()
 
 
 async def test_a_path_that_is_no_text(node: Node) -> None:
     driver = Driver(PluginInfo(type="\u00e9"))
     async with node.watching(FakeClock()), driver.serving(node.registry / "a\udcff.sock"):
-        await until(lambda: driver.statuses)
+        await wait_until(lambda: driver.statuses)
     assert "no handler registered for plugin type: \u00e9" in driver.statuses[0][1]
 
 
@@ -321,19 +327,19 @@ async def test_a_device_plugin_whose_stream_ends_is_asked_again(node: Node) -> N
         async with node.watching(clock, handlers) as watcher:
             handlers[DEVICE_PLUGIN] = DevicePluginHandler(made, watcher.lost)
             async with driver.serving(node.registry / "p.sock", plugin):
-                await until(lambda: recorder.words == ["connected p.sock", "listed p.sock a,b"])
-                await until(lambda: watcher.states[1])
+                await wait_until(lambda: recorder.words == ["connected p.sock", "listed p.sock a,b"])
+                await wait_until(lambda: watcher.states[1])
                 plugin.lists.put_nowait(None)
-                await until(lambda: recorder.words[-1] == "disconnected p.sock")
+                await wait_until(lambda: recorder.words[-1] == "disconnected p.sock")
                 assert watcher.states[1] == []
                 await _moving(clock, lambda: recorder.words[-1] == "listed p.sock a,b")
-                await until(lambda: watcher.states[1])
-            await until(lambda: recorder.words[-1] == "disconnected p.sock")
+                await wait_until(lambda: watcher.states[1])
+            await wait_until(lambda: recorder.words[-1] == "disconnected p.sock")
 
 
 async def test_a_stream_may_end_just_when_its_socket_goes(node: Node) -> None:
     async with node.watching(FakeClock()) as watcher, Driver().serving(node.registry / "d.sock"):
-        await until(lambda: watcher.states[1] and not watcher._busy)
+        await wait_until(lambda: watcher.states[1] and not watcher._busy)
         decided = Unregister(str(node.registry / "d.sock"))
         watcher.lost("/run/d.sock")
         await watcher._unregister(decided)
@@ -358,7 +364,7 @@ async def test_a_device_plugin_that_always_ends_at_once(node: Node) -> None:
 
 async def _moving(clock: FakeClock, condition: object) -> None:
     """Move the clock in small steps, with time for real sockets between, until the condition holds."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # type: ignore[operator]
             await clock.advance(0.1)
             await asyncio.sleep(0.005)

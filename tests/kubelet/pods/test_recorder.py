@@ -19,6 +19,7 @@ from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 from tests.client.servers import ScriptedServer, reply, scripted, status
 from tests.kubelet.pods.pods import pod
+from tests.waiting import PATIENCE, wait_until
 
 
 def served(uid: str = "u1") -> Pod:
@@ -51,9 +52,7 @@ def clock() -> FakeClock:
 
 
 async def wait_seen(server: ScriptedServer, count: int) -> None:
-    async with asyncio.timeout(10):
-        while len(server.seen) < count:
-            await asyncio.sleep(0.005)
+    await wait_until(lambda: len(server.seen) >= count)
 
 
 async def test_an_event_is_made_once_and_then_counted(
@@ -104,7 +103,7 @@ async def test_a_server_that_is_away_gets_them_later_in_order(
         for event in (events.created(served(), "a"), events.started(served(), "a")):
             told.record(event)
         await wait_seen(server, 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while len(server.seen) < 3:
                 await clock.advance(1)
                 await asyncio.sleep(0.005)
@@ -129,7 +128,7 @@ async def test_while_nobody_takes_them_the_newest_wait(
 ) -> None:
     for number in range(PACE.waiting + 5):
         told.record(events.created(served(f"u{number}"), "a"))
-    async with running(told.run(), name="events"), asyncio.timeout(30):
+    async with running(told.run(), name="events"), asyncio.timeout(PATIENCE):
         while len(server.seen) < PACE.waiting:
             await clock.advance(1)
             await asyncio.sleep(0.005)
@@ -146,7 +145,9 @@ async def test_a_pod_without_an_object_has_its_events_in_the_log_alone(
             for _ in range(3):
                 recorder.record(events.failed(pod("a"), "a", InvalidError("it broke")))
                 recorder.record(events.started(pod("a"), "a"))
-        await asyncio.sleep(0.05)
-    assert server.seen == []
+        told.record(events.killing(served(), "a"))
+        await wait_seen(server, 1)
+    assert len(server.seen) == 1, "only the last one, of a pod that has an object"
     lines = [(line.levelname, line.message) for line in caplog.records if "dray.kubelet.events" in line.name]
-    assert lines == [("WARNING", "Error: it broke"), ("INFO", "Container started")] * 2
+    assert lines[:4] == [("WARNING", "Error: it broke"), ("INFO", "Container started")] * 2
+    assert lines[4:] == [("INFO", "Stopping container a")]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from dray.errors import Error
 from dray.kubelet.pods.sources import DIRECTORY, follow_directory, read_pods
 from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
+from tests.waiting import wait_until
 
 
 def manifest(name: str, image: str = "i") -> str:
@@ -69,9 +69,7 @@ class Taker:
         self.names = sorted(f"{pod.metadata.name}:{pod.spec.containers[0].image}" for pod in pods)
 
     async def until(self, condition: Callable[[list[str] | None], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition(self.names):
-                await asyncio.sleep(0.01)
+        await wait_until(lambda: condition(self.names))
 
 
 async def test_a_directory_is_followed_and_a_bad_edit_changes_nothing(tmp_path: Path) -> None:

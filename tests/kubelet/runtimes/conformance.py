@@ -27,6 +27,7 @@ from dray.kubelet.runtimes.contract import (
     State,
 )
 from tests.campaign import campaign, seeded
+from tests.waiting import PATIENCE, wait_until
 
 LINE = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d%sZ (stdout|stderr) ([FP]) (.*)$"
 ALL_DIGITS = r"\.\d{9}"
@@ -87,7 +88,7 @@ async def told(runtime: Runtime, container: str) -> Container:
 
 async def wait_state(runtime: Runtime, container: str, *states: State) -> Container:
     """Woken by `wait_changed` alone: a lost change is a hang."""
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE):
         while (found := await told(runtime, container)).state not in states:
             await runtime.wait_changed()
     return found
@@ -174,7 +175,7 @@ class Conformance:
             container = await self.run(world, runtime, world.container(script))
             await wait_state(runtime, container, State.EXITED)
             size = beat.stat().st_size
-            await asyncio.sleep(0.1)
+            await wait_gone(beat)
             assert beat.stat().st_size == size > 0
 
     async def test_a_command_that_is_not_there(self, world: World) -> None:
@@ -235,9 +236,7 @@ class Conformance:
         for turn in range(campaign(2, 150)):
             uid = f"k{turn}"
             marks = world.shared / uid
-            configs = [
-                world.container(f"echo {name} >> {marks}; sleep 60", name=name, uid=uid) for name in "abcd"
-            ]
+            configs = [world.container(marking(name, marks), name=name, uid=uid) for name in "abcd"]
             await self.killed_program(world, uid, marks, seed.uniform(0.0, world.start_seconds * 5))
             async with world.open() as runtime:
                 sandbox = await runtime.run_sandbox(world.sandbox(uid))
@@ -245,9 +244,10 @@ class Conformance:
                 for container in ids:
                     await runtime.start(container)
                     assert (await told(runtime, container)).state is State.RUNNING
-                for config in configs:
-                    await wait_text(marks, f"{config.name}\n")
-                await asyncio.sleep(0.05)
+                marks.with_name(f"{uid}.gate").touch()
+                for container in ids:
+                    await wait_state(runtime, container, State.EXITED)
+                await wait_gone(marks)
                 assert sorted(marks.read_text().split()) == list("abcd")
                 await runtime.remove_sandbox(sandbox)
                 assert await runtime.containers() == ()
@@ -292,7 +292,7 @@ class KeptConformance(Conformance):
                 await runtime.stop(container, 0.0)
                 said = marks.read_text() if marks.exists() else ""
                 assert said.count("x") == (1 if said else 0)
-                await asyncio.sleep(0.06)
+                await wait_gone(marks)
                 assert (marks.read_text() if marks.exists() else "") == said
                 assert (await told(runtime, container)).state is not State.RUNNING
                 await runtime.remove(container)
@@ -317,6 +317,23 @@ async def wait_log(world: World, config: ContainerConfig, text: str) -> None:
 
 
 async def wait_text(path: Path, text: str) -> None:
-    async with asyncio.timeout(20.0):
-        while not path.exists() or text not in path.read_text():
-            await asyncio.sleep(0.01)
+    await wait_until(lambda: path.exists() and text in path.read_text())
+
+
+async def wait_gone(path: Path) -> None:
+    """Until no process is left that was started with this path in its command."""
+    await wait_until(lambda: not _processes(path))
+
+
+def _processes(path: Path) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if str(path).encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
+def marking(name: str, marks: Path) -> str:
+    """A script that leaves a mark and runs until there is a gate beside it."""
+    return f"echo {name} >> {marks}; until [ -e {marks}.gate ]; do sleep 0.02; done"

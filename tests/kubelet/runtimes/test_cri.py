@@ -25,6 +25,7 @@ from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
 from dray.wire.gen import cri_v1_pb2 as pb
 from dray.wire.status import Code, StatusError
 from tests.kubelet.runtimes.small_cri import SmallCri
+from tests.waiting import PATIENCE
 
 POD = PodIdentity("u1", "ns", "p")
 BUSY = StatusError(Code.FAILED_PRECONDITION, 'name "x" is reserved for "y"')
@@ -201,7 +202,7 @@ async def test_changes_are_told_by_events_or_by_looking(tmp_path: Path, has_even
         await runtime.wait_changed()
         small.containers[item].state = pb.CONTAINER_EXITED
         await small.events.put(pb.ContainerEventResponse())
-        async with asyncio.timeout(3.0):
+        async with asyncio.timeout(PATIENCE):
             while (await runtime.containers())[0].state is not State.EXITED:
                 await runtime.wait_changed()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from dray.kubelet.runtimes.shim_log import put_aside
 from dray.runtime.clock import FakeClock
 from dray.wire.gen import cri_v1_pb2 as pb
 from tests.kubelet.runtimes.small_cri import SmallCri
+from tests.waiting import wait_until
 
 POD = PodIdentity("u1", "ns", "p")
 
@@ -59,11 +59,9 @@ async def world(tmp_path: Path) -> AsyncIterator[tuple[Writing, FakeClock]]:
 
 async def look(clock: FakeClock) -> None:
     """The kubelet looks once more, and comes to rest."""
-    async with asyncio.timeout(10):
-        for seconds in (10.0, 0.0):
-            while not clock.sleepers:
-                await asyncio.sleep(0.005)
-            await clock.advance(seconds)
+    for seconds in (10.0, 0.0):
+        await wait_until(lambda: clock.sleepers)
+        await clock.advance(seconds)
 
 
 async def test_a_full_log_is_put_aside_and_the_oldest_removed(tmp_path: Path) -> None:

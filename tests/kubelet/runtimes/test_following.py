@@ -7,6 +7,7 @@ import subprocess
 from dray.kubelet.runtimes.following import Following
 from dray.kubelet.runtimes.liveness import Identity
 from dray.kubelet.runtimes.shim import identity
+from tests.waiting import PATIENCE
 
 
 async def test_an_end_wakes_once_and_names_who() -> None:
@@ -15,11 +16,11 @@ async def test_an_end_wakes_once_and_names_who() -> None:
         for name, process in (("one", one), ("two", two)):
             assert following.follow(name, Identity(**identity(process.pid)))
         one.kill()
-        await asyncio.wait_for(following.wait_changed(), 10)
+        await asyncio.wait_for(following.wait_changed(), PATIENCE)
         assert following.take_changed() == {"one"}
         assert "two" in following
         two.kill()
-        await asyncio.wait_for(following.wait_changed(), 10)
+        await asyncio.wait_for(following.wait_changed(), PATIENCE)
         assert following.take_changed() == {"two"}
     following.close()
 

@@ -22,7 +22,16 @@ from dray.kubelet.runtimes.liveness import Identity, wait_ended
 from dray.kubelet.runtimes.process import ProcessRuntime, not_applied
 from dray.kubelet.runtimes.records import Running
 from dray.kubelet.runtimes.shim import start_time
-from tests.kubelet.runtimes.conformance import KeptConformance, World, told, wait_log, wait_state, wait_text
+from tests.kubelet.runtimes.conformance import (
+    KeptConformance,
+    World,
+    marking,
+    told,
+    wait_gone,
+    wait_log,
+    wait_state,
+)
+from tests.waiting import wait_until
 
 
 def keepers(directory: Path) -> list[int]:
@@ -160,12 +169,11 @@ async def test_stop_without_a_keeper_ends_every_process_of_the_container(world: 
     script = f"trap '' TERM; (setsid sh -c 'while :; do echo >> {beat}; sleep 0.02; done' &) ; sleep 60"
     async with ProcessRuntime(world.directory / "state") as runtime:
         container = await started(world, runtime, world.container(script))
-        while not beat.exists():
-            await asyncio.sleep(0.01)
+        await wait_until(beat.exists)
         os.kill(records(world, container)[1].pid, signal.SIGKILL)
         await runtime.stop(container, 0.1)
         size = beat.stat().st_size
-        await asyncio.sleep(0.1)
+        await wait_gone(beat)
         assert beat.stat().st_size == size
         assert (await told(runtime, container)).state is State.UNKNOWN
 
@@ -233,15 +241,16 @@ async def test_a_container_that_never_ran_moves_to_the_next_sandbox(world: World
 
 async def test_many_starts_at_once_run_it_once(world: World) -> None:
     marks = world.directory / "marks"
-    config = world.container(f"echo x >> {marks}; sleep 60")
+    config = world.container(marking("x", marks))
     async with ProcessRuntime(world.directory / "state") as runtime:
         container = await runtime.create(await runtime.run_sandbox(world.sandbox()), config)
         async with asyncio.TaskGroup() as group:
             for _ in range(6):
                 group.create_task(runtime.start(container))
         assert (await told(runtime, container)).state is State.RUNNING
-        await wait_text(marks, "x")
-        await asyncio.sleep(0.1)
+        marks.with_name("marks.gate").touch()
+        await wait_state(runtime, container, State.EXITED)
+        await wait_gone(marks)
         assert marks.read_text() == "x\n"
 
 
@@ -280,14 +289,14 @@ async def test_a_working_directory_that_is_not_there(world: World) -> None:
 
 
 async def test_a_keeper_killed_during_the_grace_does_not_save_the_container(world: World) -> None:
-    config = world.container("trap '' TERM; echo up; while :; do sleep 0.02; done")
+    config = world.container("trap 'echo asked' TERM; echo up; while :; do sleep 0.02; done")
     async with ProcessRuntime(world.directory / "state") as runtime:
         container = await started(world, runtime, config)
         await wait_log(world, config, "up")
         _, keeper, running = records(world, container)
         async with asyncio.TaskGroup() as group:
             stopping = group.create_task(runtime.stop(container, 0.5))
-            await asyncio.sleep(0.1)
+            await wait_log(world, config, "asked")
             os.kill(keeper.pid, signal.SIGKILL)
         assert stopping.done()
         assert not running.is_alive
@@ -304,8 +313,9 @@ async def test_a_full_disk_for_logs_does_not_stop_the_container(world: World) ->
 
 async def test_a_keeper_stays_small(world: World) -> None:
     async with ProcessRuntime(world.directory / "state") as runtime:
-        container = await started(world, runtime, world.container("yes | head -c 3000000; sleep 60"))
-        await asyncio.sleep(0.2)
+        config = world.container("yes | head -c 400000; echo done; sleep 60")
+        container = await started(world, runtime, config)
+        await wait_log(world, config, "done")
         status = Path(f"/proc/{records(world, container)[1].pid}/status").read_text()
     own = int(status.split("RssAnon:")[1].split()[0])
     assert own < 8_000, "kB of its own memory"

@@ -17,6 +17,7 @@ from dray.kubelet.runtimes.shim_log import Log
 from dray.kubelet.server.log_files import find_log, open_log, read_log
 from dray.kubelet.server.log_lines import LogOptions
 from dray.runtime.clock import SystemClock
+from tests.waiting import PATIENCE
 
 POD = Pod(
     metadata=ObjectMeta(name="web", namespace="shop", uid="u1"),
@@ -107,7 +108,7 @@ async def test_following_goes_on_over_a_new_file_until_the_container_ends(tmp_pa
 
     with open_log(path) as file:
         lines = read_log(file, path, LogOptions(follow=True), SystemClock(), is_running)
-        async with asyncio.timeout(10), aclosing(lines):
+        async with asyncio.timeout(PATIENCE), aclosing(lines):
             assert await anext(lines) == b"line 0\n"
             path.rename(path.with_suffix(".log.1"))
             put(tmp_path, 0, 2)
@@ -128,7 +129,7 @@ async def test_a_slow_follower_gets_every_file_that_was_put_aside_meanwhile(tmp_
 
     with open_log(path) as file:
         lines = read_log(file, path, LogOptions(follow=True), SystemClock(), is_running)
-        async with asyncio.timeout(10), aclosing(lines):
+        async with asyncio.timeout(PATIENCE), aclosing(lines):
             found = await anext(lines)
             for number in range(1, 500):
                 log.write(line(number).encode())
@@ -146,7 +147,7 @@ async def test_a_follower_whose_file_is_removed_goes_on_with_the_oldest_that_is_
 
     with open_log(path) as file:
         lines = read_log(file, path, LogOptions(follow=True), SystemClock(), is_running)
-        async with asyncio.timeout(10), aclosing(lines):
+        async with asyncio.timeout(PATIENCE), aclosing(lines):
             assert await anext(lines) == b"line 0\n"
             for number in range(1, 500):
                 log.write(line(number).encode())

@@ -7,6 +7,7 @@ import pytest
 
 from dray import errors
 from dray.errors import InvariantError, ProtocolError, UnavailableError
+from dray.runtime.clock import settle
 from dray.wire.connect import connect
 from dray.wire.deviceplugin import DevicePluginClient, DevicePluginService
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
@@ -16,7 +17,8 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
 from dray.wire.limits import Limits
 from dray.wire.serve import serve
 from dray.wire.status import CODES, Code, StatusError, status_of
-from tests.wire.samples import Plugin, devices, ids_of, raw_client, request_for, stuffed, wait_until
+from tests.waiting import PATIENCE, wait_until
+from tests.wire.samples import Plugin, devices, ids_of, raw_client, request_for, stuffed
 
 QUICK = Limits(grace=0.1, stop=0.3, arrival=0.2)
 
@@ -93,7 +95,7 @@ async def test_our_own_bug_is_answered_and_ends_the_server(socket_path: Path) ->
         ):
             with pytest.raises(ProtocolError, match="two holders"):
                 await DevicePluginClient(channel).get_preferred_allocation(PreferredAllocationRequest())
-            await asyncio.sleep(5)
+            await asyncio.Event().wait()
     assert not socket_path.exists()
 
 
@@ -134,7 +136,7 @@ async def test_a_caller_that_gives_up_stops_the_handler(plugin: Plugin, socket_p
         await plugin.entered.wait()
         raw.h2.reset_stream(number)
         raw.flush()
-        await asyncio.wait_for(plugin.left.wait(), 5)
+        await asyncio.wait_for(plugin.left.wait(), PATIENCE)
     assert plugin.events == ["call cancelled"]
 
 
@@ -143,7 +145,7 @@ async def test_a_caller_that_vanishes_stops_the_handler(plugin: Plugin, socket_p
         raw.request("/v1beta1.DevicePlugin/ListAndWatch", b"\0\0\0\0\0")
         await plugin.entered.wait()
         raw.writer.transport.abort()
-        await asyncio.wait_for(plugin.left.wait(), 5)
+        await asyncio.wait_for(plugin.left.wait(), PATIENCE)
     assert plugin.events == ["stream cancelled"]
 
 
@@ -209,29 +211,38 @@ async def test_messages_of_many_megabytes(socket_path: Path) -> None:
     assert len(ids_of(answer)) == 2**23
 
 
-async def test_a_slow_reader_holds_back_the_handler(plugin: Plugin, socket_path: Path) -> None:
+async def test_a_slow_reader_holds_back_the_handler(socket_path: Path) -> None:
+    plugin = Plugin()
     plugin.updates = [devices(100, size=100)] * 2000  # 22 MB
     plugin.gate.set()
     async with (
+        serve(socket_path, [DevicePluginService(plugin)]) as server,
         connect(socket_path) as channel,
         DevicePluginClient(channel).list_and_watch(Empty()) as answers,
     ):
         await anext(answers)
-        await asyncio.sleep(0.2)
+        (protocol,) = server._protocols
+        (number,) = protocol.processor.streams
+        window = protocol.connection._connection.local_flow_control_window
+        await wait_until(lambda: plugin.left.is_set() or not window(number))
         assert plugin.listed < 200
         assert sum([len(update.devices) async for update in answers]) == 199_900
 
 
-async def test_a_reader_that_stops_holds_back_the_handler_whatever_its_window(
-    plugin: Plugin, socket_path: Path
-) -> None:
+async def test_a_reader_that_stops_holds_back_the_handler_whatever_its_window(socket_path: Path) -> None:
+    plugin = Plugin()
     plugin.updates = [devices(100, size=1000)] * 500  # 50 MB
-    writer = await stuffed(socket_path)
-    await plugin.entered.wait()
-    await asyncio.sleep(0.3)
-    assert plugin.listed < 20
-    writer.close()
-    await asyncio.wait_for(plugin.left.wait(), 5)
+    async with serve(socket_path, [DevicePluginService(plugin)]) as server:
+        writer = await stuffed(socket_path)
+        await plugin.entered.wait()
+        (protocol,) = server._protocols
+        writable = protocol.connection.write_ready
+        await wait_until(lambda: not writable.is_set() or plugin.listed == len(plugin.updates))
+        await settle()
+        assert not writable.is_set()
+        assert plugin.listed < 20
+        writer.close()
+        await asyncio.wait_for(plugin.left.wait(), PATIENCE)
 
 
 async def test_a_peer_without_handshake_is_dropped(
@@ -241,7 +252,7 @@ async def test_a_peer_without_handshake_is_dropped(
         for start in (b"", b"PRI * HTTP/2.0\r\n"):
             reader, writer = await asyncio.open_unix_connection(socket_path)
             writer.write(start)
-            await asyncio.wait_for(reader.read(), 2)
+            await asyncio.wait_for(reader.read(), PATIENCE)
             writer.close()
         assert caplog.text.count("connection ended") == 2
 
@@ -265,7 +276,7 @@ async def test_a_peer_that_floods_without_reading_is_cut_off(
     with pytest.raises(ConnectionError):
         for _ in range(2000):
             writer.write(ping * 1000)
-            await asyncio.wait_for(writer.drain(), 5)
+            await asyncio.wait_for(writer.drain(), PATIENCE)
     writer.close()
     assert [record.fields["reason"] for record in caplog.records] == ["the peer sends and does not read"]  # type: ignore[attr-defined]
     async with connect(socket_path) as channel:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.kubelet.runtimes.contract import Runtime
-from tests.kubelet.runtimes.conformance import World
+from tests.kubelet.runtimes.conformance import World, marking
 
 
 def opener(maker: str, directory: Path) -> Any:
@@ -31,7 +31,7 @@ async def main(directory: Path, maker: str, image: str, uid: str, marks: str, ha
         print("ready", flush=True)
         sandbox = await runtime.run_sandbox(world.sandbox(uid))
         for name in "abcd":
-            config = world.container(f"echo {name} >> {marks}; sleep 60", name=name, uid=uid)
+            config = world.container(marking(name, Path(marks)), name=name, uid=uid)
             await runtime.start(await runtime.create(sandbox, config))
         await asyncio.sleep(60)
 

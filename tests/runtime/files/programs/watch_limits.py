@@ -25,7 +25,7 @@ async def poll(path: Path) -> dict[str, object]:
     """The same with polling allowed."""
     async with FileWatch([path], poll_interval=0.05) as watch:
         path.touch()
-        snapshot = await asyncio.wait_for(watch.wait_changed(), 10)
+        snapshot = await asyncio.wait_for(watch.wait_changed(), 60)
         path.unlink()
         return {"because": watch.polling_because, "seen": snapshot.paths[path] is not None}
 
@@ -37,7 +37,7 @@ async def run_out_later(directory: Path) -> str:
         path.parent.mkdir(parents=True)
         path.touch()
         try:
-            await asyncio.wait_for(watch.wait_changed(), 10)
+            await asyncio.wait_for(watch.wait_changed(), 60)
         except UnavailableError as error:
             return str(error)
     return ""
