@@ -131,7 +131,7 @@ class Cluster(SmallApiServer):
         return await self.add(RESOURCE_CLAIM_TEMPLATES, template_document(name))
 
 
-async def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """TimeoutError where it does not come true in real time."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -356,5 +356,5 @@ async def agents_in(root: Path, server: AgentServer, doors: Json | None = None) 
         yield machine
     finally:
         zygote.kill()  # and the agent with it
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await zygote.wait()

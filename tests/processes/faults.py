@@ -154,7 +154,7 @@ class AgentProcess:
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
-    async def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 20) -> int:
+    async def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 60.0) -> int:
         """Its exit code; what has ended already stays so."""
         assert self.process is not None
         if self.process.returncode is None:

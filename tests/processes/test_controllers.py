@@ -71,7 +71,7 @@ class Program:
         if process is None:
             return None
         process.send_signal(number)
-        await asyncio.wait_for(process.wait(), 15)
+        await asyncio.wait_for(process.wait(), 60)
         if self._drain is not None:
             await self._drain
         return process.returncode
@@ -277,7 +277,7 @@ class Asking:
 
     async def ask(self, body: bytes) -> dict[str, Any]:
         url = f"{self._url}/claims"
-        async with asyncio.timeout(10), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while True:
                 try:
                     async with session.post(url, data=body, ssl=False) as found:

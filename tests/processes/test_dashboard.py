@@ -42,7 +42,7 @@ async def test_from_start_to_end(tmp_path: Path, has_file: bool) -> None:
         assert [one["name"] for one in fleet["nodes"]] == ["n"]
         assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
         process.send_signal(signal.SIGTERM)
-        out, log = await asyncio.wait_for(process.communicate(), 15)
+        out, log = await asyncio.wait_for(process.communicate(), 60)
         assert (process.returncode, out) == (0, b"")
         assert b"msg=ready" in log
         assert token.encode() not in log

@@ -246,5 +246,5 @@ async def test_good_ones_do_not_notice_bad_ones(machine: Machine) -> None:
     assert len(await machine.held()) == 3
     assert machine.memory("VmHWM") < MOST_MEMORY
     machine.kubelet.terminate()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert await machine.kubelet.wait() == 0

@@ -45,7 +45,7 @@ def container(root: Path) -> dict[str, Any]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.02)
 

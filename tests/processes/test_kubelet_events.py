@@ -35,7 +35,7 @@ class Told:
         ]
 
     async def wait(self, pod: str, reason: str) -> list[Line]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while reason not in [line[1] for line in self.of(pod)]:
                 await asyncio.sleep(0.02)
         return self.of(pod)

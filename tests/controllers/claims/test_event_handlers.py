@@ -104,7 +104,7 @@ class Noted:
     async def settled(self) -> set[str]:
         """All that came since the last time."""
         await asyncio.sleep(0.05)  # the watch brings it
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not self._queue.is_idle:
                 await asyncio.sleep(0.01)
         found, self.keys = self.keys, set()

@@ -67,7 +67,7 @@ async def claims(client: Client) -> list[str]:
 
 
 async def wait_until(condition: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.01)
 

@@ -78,7 +78,7 @@ async def test_what_dies_is_started_again_and_counted(short: Path) -> None:
 
 async def test_an_end_with_success_was_asked_for(short: Path) -> None:
     place = UpPlace(short)
-    await asyncio.wait_for(run_supervisor(SupervisorOptions(place, script("exit 0"), QUICK)), 20)
+    await asyncio.wait_for(run_supervisor(SupervisorOptions(place, script("exit 0"), QUICK)), 60)
     assert not place.supervisor_file.exists()
 
 

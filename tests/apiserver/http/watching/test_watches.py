@@ -48,7 +48,7 @@ def watch(store: Store, tables: bool = False, /, **query: str) -> Any:
 
 async def take(lines: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(found) < count:
             line = await anext(lines)
             assert line.endswith(b"\n") and line.count(b"\n") == 1
