@@ -16,3 +16,15 @@ class FastClock(SystemClock):
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds / self._factor)
+
+
+class PausesKept(FastClock):
+    """`over` are the pauses that have come to their end, in order."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        self.over: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        self.over.append(seconds)
