@@ -64,6 +64,6 @@ async def test_an_address_that_is_taken(tmp_path: Path) -> None:
 
 def _get(url: str, token: str) -> dict[str, list[dict[str, str]]]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         found: dict[str, list[dict[str, str]]] = json.load(answer)
         return found

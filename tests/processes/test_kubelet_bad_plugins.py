@@ -152,7 +152,7 @@ class Machine:
 
     async def register(self) -> None:
         request = RegisterRequest(version="v1beta1", endpoint="tape.sock", resource_name=TAPE)
-        async with connect(self.root / "kubelet/device-plugins/kubelet.sock", timeout=20) as channel:
+        async with connect(self.root / "kubelet/device-plugins/kubelet.sock", timeout=60) as channel:
             await DevicePluginRegistrationClient(channel).register(request)
 
 

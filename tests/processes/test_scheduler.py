@@ -47,7 +47,7 @@ class Program:
         async def is_there() -> bool:
             return any(text in line for line in self.lines) or self.process.returncode is not None
 
-        await until(is_there, 20)
+        await until(is_there)
         found = [line for line in self.lines if text in line]
         assert found, self.lines
         return found[0]
@@ -176,7 +176,7 @@ async def test_the_server_is_killed_again_and_again(tmp_path: Path) -> None:
                 async def all_bound() -> bool:
                     return all((await server.where()).values())
 
-                await until(all_bound, campaign(20, 120), pause=campaign(1, 20) * 0.01)
+                await until(all_bound, campaign(60, 120), pause=campaign(1, 20) * 0.01)
             held, where, devices = await server.held(), await server.where(), await server.devices()
             assert len(devices) == len(set(devices)) == count
             for name in names:
@@ -206,7 +206,7 @@ async def test_one_that_is_killed_leaves_nothing_undone(server: Live) -> None:
         async def has_begun() -> bool:
             return bool(await server.held())
 
-        await until(has_begun, 20)
+        await until(has_begun)
         await one.stop(signal.SIGKILL)
     async with program(server) as other:
         await other.wait_line("msg=ready")

@@ -93,7 +93,7 @@ async def run_pod(place: UpPlace) -> str:
                 return False
             return True
 
-        await until(is_made, 10)
+        await until(is_made)
         seen: set[str] = set()
 
         async def is_over() -> bool:
@@ -102,13 +102,13 @@ async def run_pod(place: UpPlace) -> str:
             pod = await client.get(PODS, "traced", namespace="default")
             return pod.status.phase == "Succeeded" and not any(one.status.allocation for one in claims.items)
 
-        await until(is_over, 20)
+        await until(is_over)
         assert len(seen) == 1
         return seen.pop()
 
 
 def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not holds():
         assert process.poll() is None
         assert time.monotonic() < end

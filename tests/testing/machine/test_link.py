@@ -35,11 +35,11 @@ def link() -> Iterator[Link]:
         link = Link(ours)
         yield link
         link.close()
-        program.wait(timeout=10)
+        program.wait(timeout=60)
 
 
 def test_ready_is_told(link: Link) -> None:
-    link.wait_for(lambda: link.is_ready, 10.0, "the guest")
+    link.wait_for(lambda: link.is_ready, 60.0, "the guest")
 
 
 def test_output_and_status(link: Link) -> None:
