@@ -19,12 +19,14 @@ class FastClock(SystemClock):
 
 
 class PausesKept(FastClock):
-    """`over` are the pauses that have come to their end, in order."""
+    """`asked` are the pauses that have begun, in order; `over` those that have come to their end."""
 
     def __init__(self, factor: float) -> None:
         super().__init__(factor)
+        self.asked: list[float] = []
         self.over: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
+        self.asked.append(seconds)
         await super().sleep(seconds)
         self.over.append(seconds)

@@ -244,15 +244,16 @@ async def test_nonsense_in_sysfs_hides_one_device_and_is_told_once(
     vandals = {name: Vandal(node.machine.host.root, path) for name, path in VICTIMS.items()}
 
     async def look() -> None:
-        """Sysfs tells nothing of itself: an event in /dev makes the agent look, and a second later once more."""
-        rests = clock.over.count(Pace().settle)
+        """Sysfs tells nothing of itself: an event in /dev makes the agent look until it rests again."""
+        before = len(clock.asked)
         _drop(nudge) if nudge.exists() else nudge.touch()
-        await node.wait(lambda: clock.over.count(Pace().settle) > rests, "the end of the second")
+        await node.wait(lambda: Pace().rest in clock.asked[before:], "a rest")
 
     off = "mediatedDevicesConfiguration: {enabled: false}\n"
     async with node.kubelet.running(), agent(node, HOST + off, clock):
         for resource, wanted in GOOD.items():
             await node.wait_list(resource, wanted)
+        await node.wait(lambda: Pace().rest in clock.asked, "the first rest")
         told = {resource: len(history.messages[resource]) for resource in GOOD}
         for _ in range(campaign(4, 300)):
             name = random_.choice(sorted(vandals))
