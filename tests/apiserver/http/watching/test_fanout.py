@@ -109,11 +109,12 @@ async def read(
     server: Server,
     last: int,
     on_line: Callable[[], float] = lambda: 0,
+    found: list[int] | None = None,
     **query: str,
 ) -> list[int]:
-    """The revisions a watcher gets, up to one; `on_line` says how long it dawdles after each."""
-    found: list[int] = []
-    async with asyncio.timeout(30), session.get(server.url(**query), ssl=server.tls or False) as answer:
+    """The revisions a watcher gets, up to one, also in `found`; `on_line` says how long it dawdles after each."""
+    found = [] if found is None else found
+    async with asyncio.timeout(60), session.get(server.url(**query), ssl=server.tls or False) as answer:
         assert answer.status == 200
         async for line in answer.content:
             event = json.loads(line)
@@ -224,7 +225,7 @@ async def test_a_slow_one_holds_up_nobody_and_misses_nothing(
             assert slow.get_write_buffer_size() < 600_000, "what waits for it is bounded"
     assert [one.result() for one in others] == [list(range(first + 1, last + 1))] * 3
     found: list[int] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         async for revision in revisions(reader):
             found.append(revision)
             if revision == last:
@@ -243,13 +244,15 @@ async def test_one_that_is_too_slow_is_told(tmp_path: Path, session: aiohttp.Cli
         reader, writer = await connect_slowly(server, first)
         await until(lambda: len(server.watches) == 1)
         async with asyncio.TaskGroup() as group:
-            other = group.create_task(read(session, server, first + 150, resourceVersion=str(first)))
+            seen: list[int] = []
+            reading = read(session, server, first + 150, found=seen, resourceVersion=str(first))
+            other = group.create_task(reading)
             await until(lambda: len(server.transports) == 2)
             for number in range(150):
                 await put(server.store, f"y{number % 3}", "x" * 100_000)
-                await asyncio.sleep(0.002)  # the other is no faster than the machine
+                await until(lambda: len(seen) > number - 20)  # noqa: B023 - the other is no faster than the machine
         assert other.result() == list(range(first + 1, first + 151))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             found = [revision async for revision in revisions(reader)]
         assert found[-1] == 0, "an ERROR, which has no revision, and the end"
         assert found[:-1] == list(range(first + 1, first + len(found)))
@@ -336,14 +339,16 @@ async def test_a_channel_that_the_history_left_behind_lets_everyone_go(
                     Key("configmaps", "a", f"n{number}"), "u", {"metadata": {"name": f"n{number}"}}
                 )
 
+        begun: list[int] = []
+
         async def types() -> list[str]:
             async with session.get(server.url(resourceVersion=str(first))) as answer:
+                begun.append(answer.status)
                 return [json.loads(line)["type"] async for line in answer.content]
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             watchers = [group.create_task(types()) for _ in range(3)]
-            await until(lambda: len(server.watches) == 1 and len(server.transports) == 3)
-            await asyncio.sleep(0.05)
+            await until(lambda: len(server.watches) == 1 and begun == [200] * 3)
             await server.store.write(many)
         assert [one.result() for one in watchers] == [["ERROR"]] * 3
         assert await put(server.store, "y") == first + 21
