@@ -113,12 +113,16 @@ async def _sent(made: Program, data: bytes, other: Connection | None = None) -> 
         reader, writer = await asking.streams()
         writer.write(data)
         reading = asyncio.ensure_future(read_answer(reader))
-        for _ in range(5 if other else 0):
-            await other.ask(Request("GET", "/readyz"))
-        if other and not reading.done():
+        if other is None:
+            await asyncio.wait({reading})
+        else:
+            for _ in range(5):
+                await other.ask(Request("GET", "/readyz"))
+        if not reading.done():
             reading.cancel()
-        with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-            return await reading
+            return Answer(0)
+        with contextlib.suppress(ConnectionError):
+            return reading.result()
     return Answer(0)
 
 
