@@ -74,7 +74,7 @@ class SmallKubelet:
         self.requests.append(request)
         if self.refuse:
             raise UnavailableError(self.refuse)
-        async with connect(self.directory / request.endpoint, timeout=5) as channel:
+        async with connect(self.directory / request.endpoint, timeout=60) as channel:
             self.options[request.resource_name] = await DevicePluginClient(channel).get_device_plugin_options(
                 Empty()
             )
@@ -86,7 +86,7 @@ class SmallKubelet:
     async def allocate(self, resource: str, *ids: str) -> ContainerAllocateResponse:
         """As for one container, from the plugin that is registered now."""
         request = AllocateRequest(container_requests=[ContainerAllocateRequest(devices_ids=ids)])
-        async with connect(self.directory / self.endpoints[resource], timeout=5) as channel:
+        async with connect(self.directory / self.endpoints[resource], timeout=60) as channel:
             answer = await DevicePluginClient(channel).allocate(request)
         return answer.container_responses[0]
 

@@ -27,14 +27,14 @@ class Terminal:
 
     async def wait(self, text: str) -> None:
         """Until it is on the screen that comes after what was waited for before."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while text not in self.seen:
                 self._read()
                 await asyncio.sleep(0.02)
         self.seen = self.seen.partition(text)[2]
 
     async def end(self) -> int:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 self._read()
                 pid, code = os.waitpid(self.pid, os.WNOHANG)

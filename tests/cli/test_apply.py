@@ -136,7 +136,7 @@ async def test_wait_for_pods(tmp_path: Path, capsys: Capsys) -> None:
 
 
 async def _once_there(server: LiveServer) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (await server.client.list(PODS)).items:
             await asyncio.sleep(0.01)
 

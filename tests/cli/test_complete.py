@@ -95,7 +95,7 @@ async def test_quick_and_silent(tmp_path: Path, capsys: Capsys) -> None:
         )
         words = [sys.executable, "-c", program, "__complete", "get", "pods", ""]
         done = await asyncio.to_thread(
-            subprocess.run, words, capture_output=True, env=environment, timeout=20
+            subprocess.run, words, capture_output=True, env=environment, timeout=60
         )
         # Loading it takes longer than a person waits for a completion.
         assert (done.stdout, done.stderr) == (b"job\nwaits\nFalse\n", b"")

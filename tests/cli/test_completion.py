@@ -39,7 +39,7 @@ def test_each_script_is_printed(shell: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["completion", shell]) == 0
     assert capsys.readouterr().out == SCRIPTS[shell]
     if found := shutil.which(shell):
-        subprocess.run([found, "-n"], input=SCRIPTS[shell], text=True, check=True, timeout=20)
+        subprocess.run([found, "-n"], input=SCRIPTS[shell], text=True, check=True, timeout=60)
 
 
 def test_bash_asks_and_takes_the_answers(environment: dict[str, str]) -> None:
@@ -49,7 +49,7 @@ def test_bash_asks_and_takes_the_answers(environment: dict[str, str]) -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=30,
+        timeout=60,
     )
     assert done.stdout.splitlines() == [
         "dray expl: explain",

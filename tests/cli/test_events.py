@@ -87,7 +87,7 @@ async def test_watching_adds_what_happens_and_what_happens_again(tmp_path: Path,
         )
         assert process.stdout is not None and process.stderr is not None
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 assert (await process.stdout.readline()).startswith(b"LAST SEEN")
                 assert b"it began" in await process.stdout.readline()
                 await happen(server, "ended", 2)
@@ -99,5 +99,5 @@ async def test_watching_adds_what_happens_and_what_happens_again(tmp_path: Path,
                 assert b"it restarted" in await process.stdout.readline()
         finally:
             process.terminate()
-            await asyncio.wait_for(process.wait(), 10)
+            await asyncio.wait_for(process.wait(), 60)
         assert await process.stderr.read() == b""

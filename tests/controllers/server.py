@@ -30,6 +30,8 @@ class Cluster(SmallApiServer):
     is_leaving: bool = False
     lacks: Resource[Any] | None = None
     stuck: Resource[Any] | None = None
+    waiting: int = 0
+    """Writes to what is stuck."""
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self.is_away:
@@ -37,8 +39,10 @@ class Cluster(SmallApiServer):
         if self.lacks is not None and parse_path(request.path).resource is self.lacks:
             raise NotFoundError("the server could not find the requested resource")
         is_write = request.method not in ("GET", "HEAD")
-        while is_write and parse_path(request.path).resource is self.stuck:
-            await asyncio.sleep(0.01)
+        if is_write and parse_path(request.path).resource is self.stuck:
+            self.waiting += 1
+            while parse_path(request.path).resource is self.stuck:
+                await asyncio.sleep(0.01)
         if self.fails is not None and is_write:
             place = parse_path(request.path)
             self.fails(request.method, place, False)
@@ -131,7 +135,13 @@ class Cluster(SmallApiServer):
         return await self.add(RESOURCE_CLAIM_TEMPLATES, template_document(name))
 
 
-async def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def ask_a_few(client: Client) -> None:
+    """Questions and answers: who had something to write at once has written it."""
+    for _ in range(5):
+        await client.list(PODS)
+
+
+async def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """TimeoutError where it does not come true in real time."""
     async with asyncio.timeout(seconds):
         while not condition():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 from dray.api.core import ConfigMap
@@ -48,6 +47,7 @@ async def test_who_was_too_slow_hears_the_difference_deletions_and_successors_in
                 await api.add(CONFIG_MAPS, {"metadata": {"name": "b"}, "data": {"v": "2"}})
                 await api.change(CONFIG_MAPS, "c", data={"v": "2"})
                 await wait_until(lambda: "c1 c2" in seen and "- b2" in seen)
-                await asyncio.sleep(0.02)
-    assert sorted(seen) == ["- b2", "a1 -", "b1 -", "c1 c2"]
+                await api.add(CONFIG_MAPS, {"metadata": {"name": "d"}, "data": {"v": "1"}})
+                await wait_until(lambda: "- d1" in seen)
+    assert sorted(seen) == ["- b2", "- d1", "a1 -", "b1 -", "c1 c2"]
     assert seen.index("b1 -") < seen.index("- b2")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from dray.api.kinds import EVENTS, NODES, PODS
 from dray.api.meta import format_time
 from dray.controllers.node_taints import NodeTaintConfig, eviction_time, node_taint_controller
 from tests.controllers.objects import Json, pod_document, taint, typed
-from tests.controllers.server import cluster, wait_until
+from tests.controllers.server import ask_a_few, cluster, wait_until
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)
@@ -74,7 +73,7 @@ async def test_pods_are_driven_out_when_their_time_is_up(tmp_path: Path) -> None
             document["spec"]["tolerations"] = tolerations
             await api.add_pod(document)
         async with node_taint_controller(client, NodeTaintConfig(workers=2)), node_taint_controller(client):
-            await asyncio.sleep(0.05)
+            await ask_a_few(client)
             assert len(api.every(PODS)) == 3
             await api.change(NODES, "n", spec={"taints": [taint(at=format_time(api.clock.now()))]})
             await wait_until(lambda: not api.find(PODS, "now"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,15 @@ import pytest
 from dray.api.core import Lease, Node
 from dray.api.kinds import LEASES, NODES
 from dray.client.client import Client
-from dray.controllers.nodes import LEASE_NAMESPACE, NodeConfig, heartbeat, node_controller, plan_node
+from dray.controllers.nodes import (
+    LEASE_NAMESPACE,
+    NodeConfig,
+    NodeController,
+    heartbeat,
+    node_controller,
+    plan_node,
+)
+from dray.runtime.clock import FakeClock
 from dray.testing.check.api_server import Place
 from tests.controllers.objects import Json, typed
 from tests.controllers.server import Cluster, cluster, wait_until
@@ -132,21 +139,59 @@ def ready(api: Cluster) -> str:
     return "".join(one["status"] for one in conditions if one["type"] == "Ready")
 
 
+CONFIG = NodeConfig(grace=40.0, period=5.0)
+
+
+class Passing:
+    """A controller's passes, one after the other: its time is ours."""
+
+    def __init__(self, api: Cluster, controller: NodeController, clock: FakeClock) -> None:
+        self._api, self._controller, self._clock = api, controller, clock
+
+    async def seconds(self, count: float) -> None:
+        await wait_until(lambda: self._controller.passes)
+        for _ in range(int(count / CONFIG.period)):
+            passes = self._controller.passes
+            await self._clock.advance(CONFIG.period)
+            await wait_until(lambda: self._controller.passes > passes)  # noqa: B023
+
+    async def seen(self) -> None:
+        """The watches have brought the node and its lease."""
+        nodes, leases = self._controller.nodes, self._controller.leases
+
+        def is_seen() -> bool:
+            node, lease = nodes.get("n"), leases.get("n", LEASE_NAMESPACE)
+            return (node and node.metadata.resource_version, lease and lease.metadata.resource_version) == (
+                self._api.find(NODES, "n")["metadata"]["resourceVersion"],
+                self._api.objects[LEASES.plural, LEASE_NAMESPACE, "n"]["metadata"]["resourceVersion"],
+            )
+
+        await wait_until(is_seen)
+
+
 async def test_a_node_falls_silent_and_comes_back(both: tuple[Cluster, Client]) -> None:
     api, client = both
     await api.add(NODES, node_document(taints=[MAINTENANCE]))
     await renew(api, 0)
-    async with node_controller(client, NodeConfig(grace=0.6, period=0.02)):
+    clock = FakeClock()
+    async with node_controller(client, CONFIG, clock=clock) as controller:
+        passing = Passing(api, controller, clock)
         for second in range(1, 10):
             await renew(api, second)
-            await asyncio.sleep(0.05)
+            await passing.seen()
+            await passing.seconds(CONFIG.grace / 2)
         assert ready(api) == "True"
-        await wait_until(lambda: len(api.find(NODES, "n")["spec"]["taints"]) == 3)
+        await passing.seconds(CONFIG.grace)
+        await passing.seen()
+        await passing.seconds(CONFIG.period)
+        assert len(api.find(NODES, "n")["spec"]["taints"]) == 3
         assert ready(api) == "Unknown"
         await renew(api, 30)
         fresh = [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2030-01-01T00:05:00Z"}]
         await api.change(NODES, "n", status={"conditions": fresh})
-        await wait_until(lambda: api.find(NODES, "n")["spec"]["taints"] == [MAINTENANCE])
+        await passing.seen()
+        await passing.seconds(CONFIG.period)
+        assert api.find(NODES, "n")["spec"]["taints"] == [MAINTENANCE]
     assert api.refused == []
 
 
@@ -155,13 +200,15 @@ async def test_a_lease_that_only_the_server_has_counts(both: tuple[Cluster, Clie
     api, client = both
     await api.add(NODES, node_document())
     await renew(api, 0)
-    async with node_controller(client, NodeConfig(grace=0.5, period=0.02)) as controller:
+    clock = FakeClock()
+    async with node_controller(client, CONFIG, clock=clock) as controller:
+        passing = Passing(api, controller, clock)
         for second in range(1, 11):
             stored = api.objects[LEASES.plural, LEASE_NAMESPACE, "n"]
             api.objects[LEASES.plural, LEASE_NAMESPACE, "n"] = stored | {
                 "spec": lease_document(second)["spec"]
             }
-            await asyncio.sleep(0.1)
+            await passing.seconds(CONFIG.grace / 2)
         assert controller.passes > 10
         assert ready(api) == "True"
 
@@ -170,12 +217,17 @@ async def test_time_in_which_the_server_was_away_does_not_count(both: tuple[Clus
     api, client = both
     await api.add(NODES, node_document())
     await renew(api, 0)
-    async with node_controller(client, NodeConfig(grace=0.4, period=0.02)) as controller:
-        passes = controller.passes
+    clock = FakeClock()
+    async with node_controller(client, CONFIG, clock=clock) as controller:
+        passing = Passing(api, controller, clock)
+        await passing.seconds(CONFIG.grace / 2)
         api.is_away = True
-        await asyncio.sleep(0.6)
+        passes = controller.passes
+        await clock.advance(CONFIG.period)  # it asks
+        await clock.advance(CONFIG.grace)
         api.is_away = False
-        await asyncio.sleep(0.1)
-        assert controller.passes > passes
+        await wait_until(lambda: controller.passes > passes)
+        await passing.seconds(CONFIG.grace / 2)
         assert ready(api) == "True"
-        await wait_until(lambda: ready(api) == "Unknown")
+        await passing.seconds(CONFIG.grace)
+        assert ready(api) == "Unknown"

@@ -6,7 +6,7 @@ import pytest
 
 from dray.controllers.queues import MeteredQueue, QueueMetrics
 from dray.errors import ConflictError, InvariantError
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
 from tests.controllers.server import wait_until
@@ -19,7 +19,8 @@ def samples(metrics: Metrics) -> dict[str, float]:
 
 async def test_what_a_queue_does_is_shown() -> None:
     metrics = Metrics()
-    queue: MeteredQueue[str] = MeteredQueue("q", SystemClock(), QueueMetrics(metrics))
+    clock = FakeClock()
+    queue: MeteredQueue[str] = MeteredQueue("q", clock, QueueMetrics(metrics))
     tried: list[str] = []
     gate = asyncio.Event()
 
@@ -34,12 +35,13 @@ async def test_what_a_queue_does_is_shown() -> None:
         queue.add(key)
     assert samples(metrics)['workqueue_depth{name="q"}'] == 3
     async with running(queue.run(handle, workers=2), name="queue"):
-        await wait_until(lambda: tried.count("bad") == 2 and "slow" in tried)
+        await clock.advance_until(lambda: tried.count("bad") == 2 and "slow" in tried)
         queue.add("slow")  # while it is being worked on
-        await asyncio.sleep(0.02)
+        before = samples(metrics)
+        await clock.advance(30)
         shown = samples(metrics)
-        assert shown['workqueue_longest_running_processor_seconds{name="q"}'] > 0.01
-        assert shown['workqueue_unfinished_work_seconds{name="q"}'] > 0.01
+        for one in ("workqueue_longest_running_processor_seconds", "workqueue_unfinished_work_seconds"):
+            assert shown[f'{one}{{name="q"}}'] == before[f'{one}{{name="q"}}'] + 30
         gate.set()
         await wait_until(lambda: queue.is_idle)
     shown = samples(metrics)

@@ -84,7 +84,7 @@ class Followed:
 
     async def next(self, name: str, when: Callable[[Any], bool] = lambda value: True) -> Any:
         """The data of the next message of this name that is so."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 found = await self.any()
                 if found[0] == name and when(found[1]):
@@ -138,7 +138,7 @@ async def with_cluster(directory: Path, **changes: Any) -> AsyncIterator[tuple[C
         yield client, looker
 
 
-async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
+async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 60.0) -> Any:
     """What it gives once that is something."""
     async with asyncio.timeout(seconds):
         while not (found := await condition()):

@@ -16,6 +16,7 @@ from dray.dra.parcels import ClaimRef
 from dray.errors import DeniedError, Error, InvalidError, NotFoundError, UnavailableError
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
+from tests.dra.tiny import until
 
 DRIVER = "tape.example.com"
 
@@ -27,6 +28,8 @@ class Server(SmallApiServer):
     gets = 0
     at_once = 0
     most = 0
+    together = 0
+    """The first questions are answered when so many are open."""
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self.denies:
@@ -34,7 +37,8 @@ class Server(SmallApiServer):
         self.gets += request.method == "GET"
         self.at_once += 1
         self.most = max(self.most, self.at_once)
-        await asyncio.sleep(0.005)
+        if self.most < self.together:
+            await until(lambda: self.most >= self.together)
         try:
             return await super()._answer(request)
         finally:
@@ -106,7 +110,7 @@ async def test_a_server_that_is_away(tmp_path: Path) -> None:
 async def test_many_questions_go_a_few_at_once(tmp_path: Path) -> None:
     async with cluster(tmp_path) as (server, client):
         ref = await make(client, "a", DRIVER)
-        server.most = 0
+        server.most, server.together = 0, 4
         claims = FetchedClaims(client, DRIVER, at_once=4)
         await asyncio.gather(*(claims.get(ref) for _ in range(20)))
         assert server.most == 4

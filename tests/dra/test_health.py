@@ -11,7 +11,7 @@ import pytest
 from dray.dra.health import LIST_BYTES, MESSAGE_BYTES, HealthStreams, health_list
 from dray.drivers.contract import Device, Health
 from dray.inventory.inventory import Inventory, InventoryFeed
-from dray.runtime.clock import Clock, FakeClock, SystemClock
+from dray.runtime.clock import Clock, FakeClock, SystemClock, settle
 from dray.wire import health
 from dray.wire.connect import connect
 from dray.wire.gen.dra_health_v1_pb2 import NodeWatchResourcesRequest, NodeWatchResourcesResponse
@@ -48,7 +48,7 @@ async def watching(
         serve(path, [health.HealthService(streams)]),
         connect(path) as channel,
         health.health_client(channel, version).node_watch_resources(NodeWatchResourcesRequest()) as answers,
-        asyncio.timeout(10),
+        asyncio.timeout(60),
     ):
         yield answers
 
@@ -85,10 +85,13 @@ async def test_told_again_before_it_is_stale(feed: InventoryFeed, tmp_path: Path
 
 
 async def test_what_others_do_is_not_told(feed: InventoryFeed, tmp_path: Path) -> None:
-    async with watching(feed, tmp_path / "s", SystemClock()) as answers:
+    clock = FakeClock()
+    async with watching(feed, tmp_path / "s", clock) as answers:
         await anext(answers)
+        while not clock.sleepers:  # it waits for news
+            await asyncio.sleep(0.005)
         feed.publish([tape(1), tape(2), tape(1, BAD, kind="disk")])
-        await asyncio.sleep(0.05)
+        await settle()
         feed.publish([tape(1, BAD), tape(2), tape(1, BAD, kind="disk")])
         assert seen(await anext(answers)) == [("tape1", 2, ""), ("tape2", 1, "")]
 

@@ -8,11 +8,11 @@ import pytest
 
 from dray.dra.claims.locks import DeviceLocks, lock_name
 from dray.errors import DeniedError, UnavailableError
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import SystemClock, settle
 from dray.runtime.threads import Threads
 
 
-def locks(directory: Path, limit: float = 5.0) -> DeviceLocks:
+def locks(directory: Path, limit: float = 60.0) -> DeviceLocks:
     return DeviceLocks(directory, Threads(), SystemClock(), limit)
 
 
@@ -22,7 +22,7 @@ async def test_one_after_the_other_within_a_process(tmp_path: Path) -> None:
     async def use(owner: str, *parts: str) -> None:
         async with mine.held(parts, owner):
             order.append(f"{owner} in")
-            await asyncio.sleep(0.01)
+            await settle()
             order.append(f"{owner} out")
 
     await asyncio.gather(use("a", "x", "y"), use("b", "y", "x"), use("c", "y"))
@@ -63,7 +63,7 @@ async def test_in_any_order_nobody_blocks_for_ever(tmp_path: Path) -> None:
             async with mine.held(parts, owner):
                 await asyncio.sleep(0)
 
-    one, other = locks(tmp_path, 20), locks(tmp_path, 20)
+    one, other = locks(tmp_path), locks(tmp_path)
     await asyncio.gather(use(one, "a", "x", "y", "z"), use(other, "b", "z", "y", "x"))
 
 

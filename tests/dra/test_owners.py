@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -15,11 +13,11 @@ import pytest
 from dray.dra.owners import find_owner, refuse_second
 from dray.dra.register import DriverSockets, Registrar
 from dray.errors import ConflictError, HardwareError
-from dray.runtime.clock import SystemClock
+from dray.runtime.clock import FakeClock, SystemClock
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, PluginInfo
 from dray.wire.registration import RegistrationService
 from dray.wire.serve import serve
-from tests.dra.tiny import DRIVER
+from tests.dra.tiny import DRIVER, until
 
 
 @pytest.fixture
@@ -49,13 +47,22 @@ def process(kubelet: Path, *instance: str) -> Iterator[subprocess.Popen[str]]:
             child.kill()
 
 
-@contextmanager
-def silent(path: Path) -> Iterator[None]:
-    """A socket that takes connections and says nothing."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
-        listener.listen()
-        yield
+class Silent:
+    """Sockets that take connections and say nothing; `most` were connected at the same time."""
+
+    at_once = 0
+    most = 0
+
+    async def listen(self, path: Path) -> asyncio.Server:
+        return await asyncio.start_unix_server(self._take, path)
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.at_once += 1
+        self.most = max(self.most, self.at_once)
+        with suppress(ConnectionError):
+            await reader.read()
+        self.at_once -= 1
+        writer.close()
 
 
 async def test_a_process_is_named(kubelet: Path) -> None:
@@ -102,17 +109,21 @@ async def test_sockets_below_are_asked_and_hidden_ones_are_not(kubelet: Path) ->
 
 async def test_one_that_leaves_gets_time(kubelet: Path) -> None:
     ours = DriverSockets(DRIVER, kubelet)
-    left = asyncio.Event()
+    entered, gone, clock = asyncio.Event(), asyncio.Event(), FakeClock()
 
     async def other() -> None:
         async with served(ours):
-            left.set()
-            await asyncio.sleep(0.2)
+            entered.set()
+            await until(lambda: bool(clock.sleepers))
+        gone.set()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(other())
-        await left.wait()
-        await refuse_second(ours, SystemClock(), patience=5)
+        await entered.wait()
+        refusing = group.create_task(refuse_second(ours, clock, patience=5))
+        await gone.wait()
+        assert not refusing.done()
+        await clock.advance(4)
 
 
 async def test_peers_that_talk_nonsense_are_nobody(kubelet: Path) -> None:
@@ -131,14 +142,15 @@ async def test_peers_that_talk_nonsense_are_nobody(kubelet: Path) -> None:
         writer.close()
 
     loud = await asyncio.start_unix_server(talk, registry / f"{DRIVER}-x-reg.sock")
-    began = time.monotonic()
-    csi = DriverSockets(DRIVER, kubelet, "csi")
+    csi, silent = DriverSockets(DRIVER, kubelet, "csi"), Silent()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(loud)
         for number in range(4):
-            stack.enter_context(silent(registry / f"silent{number}.sock"))
+            await stack.enter_async_context(await silent.listen(registry / f"silent{number}.sock"))
         await stack.enter_async_context(
             serve(registry / "angry.sock", [RegistrationService(Angry(csi, lambda: None))])
         )
         assert await find_owner(csi) is None
-    assert time.monotonic() - began < 3
+        await until(lambda: silent.at_once == 0)
+    # Each gets a second, and they get the same one.
+    assert silent.most == 4

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -26,8 +26,10 @@ from dray.dra.slices.reconcile import PoolOwner
 from dray.errors import Error, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.backoff import BackoffPolicy
+from dray.runtime.clock import Clock
 from tests.campaign import campaign, seeded
 from tests.dra.pools import DRIVER, NODE, counter_set, is_complete, pool, pool_device
+from tests.dra.tiny import until
 
 replace = msgspec.structs.replace
 OWNER = PoolOwner(DRIVER, NodeRef(NODE.name, ""))
@@ -94,10 +96,26 @@ async def stored(client: Client) -> list[ResourceSlice]:
     return list((await client.list(RESOURCE_SLICES)).items)
 
 
+async def looked_again(seen: Seen, touch: Callable[[], Awaitable[object]]) -> None:
+    """Somebody touches a slice and changes nothing. Twice: the second look comes after the watch has brought the first
+    touch, and with it all that was before."""
+    for _ in range(2):
+        looks = len(seen.published_as)
+        await touch()
+        await until(lambda: len(seen.published_as) > looks)  # noqa: B023
+
+
+async def touch(client: Client) -> None:
+    document = await client.get_raw(RESOURCE_SLICES, (await stored(client))[0].metadata.name)
+    labels = document["metadata"].setdefault("labels", {})
+    labels["touched"] = str(int(labels.get("touched", "0")) + 1)
+    await client.update(RESOURCE_SLICES, document)
+
+
 async def wait_complete(
     client: Client, contents: PoolContents, also: Callable[[list[ResourceSlice]], bool] = bool
 ) -> list[ResourceSlice]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (is_complete(found := await stored(client), contents) and also(found)):
             await asyncio.sleep(0.01)
     return found
@@ -105,12 +123,16 @@ async def wait_complete(
 
 @asynccontextmanager
 async def publishing(
-    client: Client, contents: PoolContents, owner: PoolOwner = OWNER, config: PublishConfig = QUICK
+    client: Client,
+    contents: PoolContents,
+    owner: PoolOwner = OWNER,
+    config: PublishConfig = QUICK,
+    clock: Clock | None = None,
 ) -> AsyncIterator[tuple[SlicePublisher, Seen]]:
     seen = Seen()
-    async with SlicePublisher(client, owner, config, observer=seen) as publisher:
+    async with SlicePublisher(client, owner, config, clock=clock, observer=seen) as publisher:
         publisher.want(contents)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await publisher.wait_published()
         yield publisher, seen
 
@@ -126,8 +148,10 @@ async def test_the_first_publish_ends_at_generation_one(client: Client) -> None:
         assert all(one.metadata.name.startswith(f"0000{i}-{DRIVER}-") for i, one in enumerate(slices))
         assert seen.published_as[0] == (2, 200, 1)
         # Its own changes come back through the watch, and are no reason to write.
-        await asyncio.sleep(0.2)
+        await looked_again(seen, lambda: touch(client))
         assert seen.verbs == ["create", "create"]
+        assert [one.spec for one in await stored(client)] == [one.spec for one in slices]
+        slices = await stored(client)
     assert await stored(client) == slices
 
 
@@ -137,11 +161,11 @@ async def test_a_driver_without_devices_is_alive(client: Client) -> None:
 
 
 async def test_what_is_wanted_next_is_written_at_once(client: Client) -> None:
-    slow = PublishConfig(calm=BackoffPolicy(first=60.0))
+    slow = PublishConfig(calm=BackoffPolicy(first=3600.0, limit=3600.0))
     async with publishing(client, pool(3), config=slow) as (publisher, seen):
         for mark in ("a", "b", "c"):
             publisher.want(pool(3, mark))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await publisher.wait_published()
             (one,) = await stored(client)
             assert one.spec.devices == pool(3, mark).devices
@@ -169,7 +193,7 @@ async def test_what_others_do_is_reverted(client: Client) -> None:
 
 async def test_after_the_kubelet_has_cleared_all_slices(client: Client) -> None:
     """The watch would tell it too, but much later here."""
-    slow = PublishConfig(calm=BackoffPolicy(first=60.0))
+    slow = PublishConfig(calm=BackoffPolicy(first=3600.0, limit=3600.0))
     contents = pool(200, taint="gone")
     async with publishing(client, contents, config=slow) as (publisher, _):
         before = await stored(client)
@@ -225,11 +249,14 @@ async def test_counters_come_first(client: Client) -> None:
 async def test_two_processes_of_one_driver_do_not_fight(client: Client) -> None:
     contents = pool(200)
     async with publishing(client, contents) as (_, first), publishing(client, contents) as (_, second):
-        await asyncio.sleep(0.2)
+        for one in (first, second):
+            await looked_again(one, lambda: touch(client))
         assert (len(first.verbs), second.verbs) == (2, [])
         document = await client.get_raw(RESOURCE_SLICES, (await stored(client))[0].metadata.name)
         await client.delete(RESOURCE_SLICES, document["metadata"]["name"])
-        await asyncio.sleep(0.1)
+        await wait_complete(client, contents)
+        for one in (first, second):
+            await looked_again(one, lambda: touch(client))
         await wait_complete(client, contents, lambda found: len(found) == 2)
 
 
@@ -238,14 +265,12 @@ async def test_the_node_is_looked_up_and_may_become_another_one(client: Client) 
     seen = Seen()
     async with SlicePublisher(client, OWNER, QUICK, observer=seen) as publisher:
         publisher.want(pool(1))
-        async with asyncio.timeout(5):
-            while not seen.failures:
-                await asyncio.sleep(0.01)
+        await until(lambda: bool(seen.failures))
         assert isinstance(seen.failures[0], UnavailableError)
         for _ in range(2):
             uid = await add_node(client)
             owner = PoolOwner(DRIVER, NodeRef(NODE.name, uid)).reference
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while [one.metadata.owner_references for one in await stored(client)] != [(owner,)]:
                     await asyncio.sleep(0.01)
             await client.delete(NODES, NODE.name)
@@ -262,7 +287,7 @@ async def test_killed_after_any_step(client: Client, count: int) -> None:
     try:
         async with SlicePublisher(client, OWNER, QUICK, reached=kill) as publisher:
             publisher.want(pool(300))
-            await asyncio.wait_for(publisher.wait_published(), 5)
+            await asyncio.wait_for(publisher.wait_published(), 60)
             await asyncio.sleep(0.05)
     except KilledError:
         assert kill.left == 0

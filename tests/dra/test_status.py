@@ -84,7 +84,7 @@ def ref_of(claim: ResourceClaim) -> ClaimRef:
 
 
 async def written(status: ClaimStatus, clock: FakeClock) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not status.is_idle:
             await clock.advance(PAUSE)
             await asyncio.sleep(0.005)

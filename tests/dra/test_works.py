@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.works import ClaimWorks, Devices
 from dray.errors import ConflictError, Error, InvariantError, UnavailableError
+from dray.runtime.clock import settle
 from tests.dra.tiny import ref_of, until
 
 DEVICE = PreparedDevice(("main",), "pool", "dev")
@@ -36,12 +36,12 @@ class Job:
 
 async def test_the_same_work_is_joined_and_another_waits() -> None:
     works, first, second, undo = ClaimWorks(), Job(), Job(), Job()
-    async with asyncio.timeout(5), works.hosting(), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(60), works.hosting(), asyncio.TaskGroup() as group:
         one = group.create_task(works.do("prepare", ref_of("a"), first))
         two = group.create_task(works.do("prepare", ref_of("a"), second))
         await until(lambda: first.runs == 1)
         three = group.create_task(works.do("unprepare", ref_of("a"), undo))
-        await asyncio.sleep(0.01)
+        await settle()
         assert (len(works), second.runs, undo.runs) == (1, 0, 0)
         first.gate.set()
         assert await one == await two == (DEVICE,)
@@ -66,12 +66,14 @@ async def test_the_same_uid_under_another_name_is_not_joined() -> None:
 async def test_a_caller_that_gives_up_leaves_the_work_running() -> None:
     works, job = ClaimWorks(), Job()
     async with works.hosting():
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.02):
-                await works.do("prepare", ref_of("a"), job)
+        caller = asyncio.ensure_future(works.do("prepare", ref_of("a"), job))
+        await until(lambda: job.runs == 1)
+        caller.cancel()
+        await asyncio.wait({caller})
+        assert caller.cancelled()
         assert len(works) == 1
         later = asyncio.gather(works.do("prepare", ref_of("a"), Job()))
-        await asyncio.sleep(0.01)
+        await settle()
         job.gate.set()
         assert (await later)[0] == (DEVICE,)
         await works.wait_idle()
@@ -101,7 +103,7 @@ async def test_our_own_bug_ends_the_body() -> None:
     with pytest.raises(InvariantError, match="broken"):
         async with works.hosting():
             await works.do("prepare", ref_of("a"), job)
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
 
 
 async def test_no_more_than_so_many_at_once() -> None:
@@ -109,7 +111,7 @@ async def test_no_more_than_so_many_at_once() -> None:
     async with works.hosting(), asyncio.TaskGroup() as group:
         for number, job in enumerate(jobs):
             group.create_task(works.do("prepare", ref_of(f"c{number}"), job))
-        await asyncio.sleep(0.02)
+        await settle()
         assert sum(job.runs for job in jobs) == 2
         for job in jobs:
             job.gate.set()

@@ -18,6 +18,7 @@ from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.serve import Retries
 from dray.errors import NotFoundError
 from dray.runtime.backoff import BackoffPolicy
+from dray.runtime.clock import SystemClock
 from dray.wire.gen.dra_v1_pb2 import Claim
 
 DRIVER = "tape.example.com"
@@ -112,7 +113,18 @@ def _device(result: DeviceRequestAllocationResult, claim: str) -> PreparedDevice
     return PreparedDevice((result.request,), result.pool, result.device, cdi, result.share_id)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+class PausesNoted(SystemClock):
+    """The machine's clock; `pauses` is what it was asked to sleep, in order."""
+
+    def __init__(self) -> None:
+        self.pauses: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await super().sleep(seconds)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.005)

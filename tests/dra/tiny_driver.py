@@ -39,11 +39,17 @@ DEVICES = tuple(Device(f"tape{number}", "tape", "", Health.HEALTHY) for number i
 class Files:
     """Prepares by writing a CDI file; what is prepared is what has one, whoever wrote it."""
 
-    def __init__(self, directory: Path, seconds: float) -> None:
+    def __init__(self, directory: Path) -> None:
+        """`TAPE_SECONDS`: each claim takes so long. `TAPE_STUCK` is one that never ends; it makes the file `TAPE_BEGUN`."""
         self._directory = directory
-        self._seconds = seconds
+        self._seconds = float(os.environ.get("TAPE_SECONDS", "0"))
+        self._stuck = os.environ.get("TAPE_STUCK", "")
+        self._begun = Path(os.environ.get("TAPE_BEGUN", os.devnull))
 
     async def prepare(self, claim: ResourceClaim) -> tuple[PreparedDevice, ...]:
+        if claim.metadata.name == self._stuck:
+            self._begun.touch()
+            await asyncio.Event().wait()
         await asyncio.sleep(self._seconds)
         uid = claim.metadata.uid
         edits = {"env": [f"TAPE={claim.metadata.name}"]}
@@ -83,7 +89,7 @@ async def main() -> None:
     kubelet, cdi, instance = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:4])
     config, clock, feed = os.environ.get("KUBECONFIG"), SystemClock(), InventoryFeed()
     feed.publish(DEVICES)
-    files = Files(cdi, float(os.environ.get("TAPE_SECONDS", "0")))
+    files = Files(cdi)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(find_access(Path(config)))) if config else None
         if client is None:

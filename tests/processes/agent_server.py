@@ -77,7 +77,7 @@ class AgentServer:
             self._line.close()
             for writer in set(self._open):
                 writer.transport.abort()
-            await asyncio.wait_for(self._line.wait_closed(), 5)
+            await asyncio.wait_for(self._line.wait_closed(), 60)
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         ends = [writer]
@@ -101,7 +101,7 @@ class AgentServer:
         async def is_served() -> bool:
             return bool((await self.client.raw(Request("GET", "/apis/kubevirt.io/v1")))["resources"])
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not await is_served():
                 await asyncio.sleep(0.05)
 
@@ -157,7 +157,7 @@ async def agent_server(directory: Path) -> AsyncIterator[AgentServer]:
             await server.stop()
 
 
-async def until(condition: Callable[[], bool], what: str, seconds: float = 15.0) -> None:
+async def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
     try:
         async with asyncio.timeout(seconds):
             while not condition():

@@ -59,7 +59,7 @@ class Node:
         async with self.kubelet.running(), self.agent(config):
             yield self.kubelet
 
-    async def wait(self, condition: Callable[[], bool], what: str, limit: float = 15) -> None:
+    async def wait(self, condition: Callable[[], bool], what: str, limit: float = 60) -> None:
         try:
             async with asyncio.timeout(limit):
                 while not condition():

@@ -95,7 +95,7 @@ async def cutting_proxy(
     finally:
         server.close()
         proxy.cut_all()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await server.wait_closed()
             while proxy._open:
                 await asyncio.sleep(0.01)

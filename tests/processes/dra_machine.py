@@ -41,7 +41,7 @@ Json = dict[str, Any]
 SIM, GPU = "sim.dray.internal", "example.com/gpu"
 GPUS = tuple(f"gpu-{index}" for index in range(4))
 REQUEST = "req"
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 FAST = 10
 """For what takes the agent some seconds on purpose: pauses, and how long it believes that a pod may still begin."""
 
@@ -307,7 +307,7 @@ class DraMachine:
             return not self.leftovers(refs)
 
         try:
-            await self.wait(is_clean, "nothing to be left", 15)
+            await self.wait(is_clean, "nothing to be left")
         finally:
             found = self.leftovers(refs)
             assert not found, f"left: {found}\n{self.log()[-9000:]}"
@@ -356,5 +356,5 @@ async def agents_in(root: Path, server: AgentServer, doors: Json | None = None) 
         yield machine
     finally:
         zygote.kill()  # and the agent with it
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await zygote.wait()

@@ -16,3 +16,17 @@ class FastClock(SystemClock):
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds / self._factor)
+
+
+class PausesKept(FastClock):
+    """`asked` are the pauses that have begun, in order; `over` those that have come to their end."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__(factor)
+        self.asked: list[float] = []
+        self.over: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.asked.append(seconds)
+        await super().sleep(seconds)
+        self.over.append(seconds)

@@ -6,15 +6,16 @@ import asyncio
 import ctypes
 import os
 import re
+import selectors
 import signal
 import stat
 import struct
 import sys
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from dray.errors import Error
 from tests.drivers.machine import build
@@ -26,7 +27,6 @@ _LINKS = 40
 _CAPABILITIES_3 = 0x20080522
 _OVERRIDE = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 _libc = ctypes.CDLL(None, use_errno=True)
-_TICK = os.sysconf("SC_CLK_TCK")
 
 List = list[tuple[str, str]]
 
@@ -154,7 +154,7 @@ class AgentProcess:
     def log(self) -> str:
         return self.log_path.read_text(errors="replace")
 
-    async def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 20) -> int:
+    async def kill(self, number: signal.Signals = signal.SIGKILL, seconds: float = 60.0) -> int:
         """Its exit code; what has ended already stays so."""
         assert self.process is not None
         if self.process.returncode is None:
@@ -170,9 +170,16 @@ class AgentProcess:
         finally:
             await self.kill()
 
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICK
+    def is_asleep(self) -> bool:
+        """Whether it waits for something now, and neither runs nor waits for a turn to."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+    def wakeups(self) -> int:
+        """How often it has waited so far."""
+        (found,) = re.findall(
+            r"^voluntary_ctxt_switches:\s*(\d+)$", Path(f"/proc/{self.pid}/status").read_text(), re.MULTILINE
+        )
+        return int(found)
 
     def descriptors(self) -> list[str]:
         """What it has open, by kind: numbers of sockets and pipes are left out."""
@@ -203,9 +210,17 @@ def common_rights() -> Iterator[None]:
         _libc.capset(header, data.raw)
 
 
-@contextmanager
-def own_cpu() -> Iterator[list[float]]:
-    """The CPU seconds that this process used inside the block: one number, there at its end."""
-    before, found = time.process_time(), [0.0]
-    yield found
-    found[0] = time.process_time() - before
+class _Turns(selectors.EpollSelector):
+    count = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self.count += 1
+        return super().select(timeout)
+
+
+def count_turns(work: Coroutine[Any, Any, None]) -> int:
+    """Run it in a loop of its own; how often the loop turned. A task that spins turns it ten thousand times a second."""
+    turns = _Turns()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(turns)) as runner:
+        runner.run(work)
+    return turns.count

@@ -64,7 +64,7 @@ async def fleet(
     """Entered: all nodes are there."""
     made = HollowFleet(client, profile, clock or SystemClock())
     async with made.running():
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await made.wait_written()
         yield made
 
@@ -94,7 +94,7 @@ async def apply(client: Client, *files: Path) -> None:
             await client.apply(resource, one, manager="test", force=True, namespace=namespace)
 
 
-async def until(check: Callable[[], Awaitable[Any]], seconds: float = 10.0) -> Any:
+async def until(check: Callable[[], Awaitable[Any]], seconds: float = 60.0) -> Any:
     """What it gives once that is something."""
     async with asyncio.timeout(seconds):
         while not (found := await check()):

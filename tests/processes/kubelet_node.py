@@ -44,7 +44,7 @@ from tests.kubelet.plugins.real_plugin import Plugin, devices
 from tests.processes.kubelet_server import Json, Server, SkippingClock
 
 NODE, TAPE = "node", "example.com/tape"
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 45.0
 
 
 class Tapes(Plugin):

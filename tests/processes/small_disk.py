@@ -48,12 +48,12 @@ async def small_disk(place: Path, *, megabytes: int) -> AsyncIterator[SmallDisk]
     )
     try:
         assert holder.stdout is not None
-        assert await asyncio.wait_for(holder.stdout.readline(), 10) == b"ready\n"
+        assert await asyncio.wait_for(holder.stdout.readline(), 60) == b"ready\n"
         user = ("-U", "--preserve-credentials") if "-Urm" in own else ()
         yield SmallDisk(("nsenter", "-t", str(holder.pid), *user, "-m"), f"/proc/{holder.pid}/root", place)
     finally:
         holder.kill()
-        await asyncio.wait_for(holder.communicate(), 10)
+        await asyncio.wait_for(holder.communicate(), 60)
 
 
 def _own_mounts() -> tuple[str, ...]:

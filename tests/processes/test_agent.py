@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import replace
 
@@ -10,6 +9,8 @@ import pytest
 
 from dray.errors import Error, InvalidError
 from dray.processes.agent import run_agent
+from dray.runtime.clock import FakeClock
+from dray.runtime.tasks import running
 from dray.testing.host import MdevType
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse
 from tests.processes.conftest import Node
@@ -131,7 +132,7 @@ async def test_a_bad_edit_changes_nothing(node: Node, caplog: pytest.LogCaptureF
             in line.__dict__["fields"]["error"]
         )
         node.config.unlink()
-        await asyncio.sleep(1.5)
+        await node.wait(lambda: caplog.text.count("refused") == 2, "the second refusal")
         assert {len(found) for found in kubelet.lists.values()} == {2}
         node.configure("virtualMachineInstancesPerNode: 4\n")
         await node.wait(lambda: {len(found) for found in kubelet.lists.values()} == {4}, "the next good one")
@@ -155,14 +156,14 @@ async def test_a_bad_config_at_the_start_is_an_error(node: Node) -> None:
 
 
 async def test_a_kubelet_that_comes_late_or_again(node: Node) -> None:
-    async with node.agent(BARE):
-        await asyncio.sleep(0.3)
+    """Its coming is enough: no time passes for the agent."""
+    node.configure(BARE)
+    async with running(run_agent(node.options, FakeClock()), name="agent"):
+        await node.wait(lambda: len(list(node.kubelet.directory.glob("*.sock"))) == len(PERMANENT), "sockets")
         for _ in range(2):
             node.kubelet.registered.clear()
             async with node.kubelet.running():
-                await node.wait(
-                    lambda: set(node.kubelet.registered) == PERMANENT, "the registrations", limit=3
-                )
+                await node.wait(lambda: set(node.kubelet.registered) == PERMANENT, "the registrations")
 
 
 async def test_a_torn_usb_set_stays_together_over_a_restart(node: Node) -> None:

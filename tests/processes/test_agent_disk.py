@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import subprocess
@@ -14,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from dray.inventory.looking import Pace
 from dray.processes.agent import run_agent
+from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
 from dray.testing.host import MdevType
 from tests.campaign import campaign, seeded
 from tests.processes.conftest import Node
+from tests.processes.fast_clock import PausesKept
 from tests.processes.faults import FastClock, make_node
 
 BARE = "virtualMachineInstancesPerNode: 2\n"
@@ -82,9 +84,9 @@ def disk_at(place: Path) -> Iterator[Disk]:
 
 
 @asynccontextmanager
-async def agent(node: Node, config: str, factor: float = 10.0) -> AsyncIterator[None]:
+async def agent(node: Node, config: str, clock: Clock | None = None) -> AsyncIterator[None]:
     node.configure(config)
-    async with running(run_agent(node.options, FastClock(factor)), name="agent"):
+    async with running(run_agent(node.options, clock or FastClock(10)), name="agent"):
         yield
 
 
@@ -119,7 +121,9 @@ async def test_a_full_state_directory_stops_only_what_must_be_remembered(
             assert node.kubelet.registered.count(STICKS) == 1
 
 
-async def test_a_full_plugin_directory_is_waited_out(tmp_path: Path) -> None:
+async def test_a_full_plugin_directory_is_waited_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     node, history = make_node(tmp_path)
     with disk_at(node.kubelet.directory) as disk:
         async with node.kubelet.running(), agent(node, BARE):
@@ -127,7 +131,7 @@ async def test_a_full_plugin_directory_is_waited_out(tmp_path: Path) -> None:
             disk.fill()
             node.configure(BARE + SIM)
             if disk.is_mounted:
-                await asyncio.sleep(0.5)
+                await node.wait(lambda: bool(_told(caplog, "will try again")), "a try")
                 await node.kubelet.allocate(KVM, "kvm0")
                 assert len(history.messages[KVM]) == 1
             assert "x.io/sim" not in history
@@ -138,7 +142,7 @@ async def test_a_full_plugin_directory_is_waited_out(tmp_path: Path) -> None:
         assert not [path for path in node.kubelet.directory.iterdir() if path.is_socket()]
 
 
-async def test_a_directory_full_from_the_start(tmp_path: Path) -> None:
+async def test_a_directory_full_from_the_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     node, history = make_node(tmp_path)
     with disk_at(node.kubelet.directory) as disk, disk_at(tmp_path / "var") as var:
         async with node.kubelet.running():
@@ -148,8 +152,8 @@ async def test_a_directory_full_from_the_start(tmp_path: Path) -> None:
                 var.fill()
             node.options = replace(node.options, state_dir=tmp_path / "var" / "state")
             async with agent(node, BARE):
-                await asyncio.sleep(0.5)
                 if disk.is_mounted:
+                    await node.wait(lambda: bool(_told(caplog, "will try again")), "a try")
                     assert not history
                     disk.free()
                 await node.wait(lambda: KVM in history, "kvm")
@@ -235,19 +239,21 @@ async def test_nonsense_in_sysfs_hides_one_device_and_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     node, history = make_node(tmp_path)
-    random_ = seeded(21)
+    random_, clock = seeded(21), PausesKept(20)
     nudge = node.machine.host.root / "dev/vfio/nudge"
     vandals = {name: Vandal(node.machine.host.root, path) for name, path in VICTIMS.items()}
 
     async def look() -> None:
-        """Sysfs tells nothing of itself: an event in /dev makes the agent look."""
+        """Sysfs tells nothing of itself: an event in /dev makes the agent look until it rests again."""
+        before = len(clock.asked)
         _drop(nudge) if nudge.exists() else nudge.touch()
-        await asyncio.sleep(0.15)
+        await node.wait(lambda: Pace().rest in clock.asked[before:], "a rest")
 
     off = "mediatedDevicesConfiguration: {enabled: false}\n"
-    async with node.kubelet.running(), agent(node, HOST + off, factor=20):
+    async with node.kubelet.running(), agent(node, HOST + off, clock):
         for resource, wanted in GOOD.items():
             await node.wait_list(resource, wanted)
+        await node.wait(lambda: Pace().rest in clock.asked, "the first rest")
         told = {resource: len(history.messages[resource]) for resource in GOOD}
         for _ in range(campaign(4, 300)):
             name = random_.choice(sorted(vandals))

@@ -63,7 +63,7 @@ class Pods:
         assert self.kubelet is not None
         with contextlib.suppress(ProcessLookupError):
             self.kubelet.kill()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self.kubelet.wait()
 
     async def run(self, device: str) -> None:

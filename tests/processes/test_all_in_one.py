@@ -156,7 +156,7 @@ def test_the_dashboard_answers_with_a_token_only(program: UpProgram) -> None:
     assert known is not None
 
     def ask(headers: dict[str, str]) -> int:
-        connection = http.client.HTTPConnection(urlsplit(known.dashboard).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(known.dashboard).netloc, timeout=60)
         try:
             connection.request("GET", "/api/fleet", headers=headers)
             return connection.getresponse().status

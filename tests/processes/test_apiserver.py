@@ -75,7 +75,7 @@ async def test_a_namespace_is_emptied(tmp_path: Path) -> None:
         await client.create(NAMESPACES, {"metadata": {"name": "n"}})
         await client.create(CONFIG_MAPS, {"metadata": {"name": "c", "namespace": "n"}})
         await client.delete(NAMESPACES, "n")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while any(one.metadata.name == "n" for one in (await client.list(NAMESPACES)).items):
                 await asyncio.sleep(0.01)
 
@@ -117,7 +117,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
             stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert process.stderr is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while b"msg=ready" not in await process.stderr.readline():
                 pass
         async with Client(find_access(tmp_path / "admin.kubeconfig")) as client:
@@ -127,7 +127,7 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
                 asyncio.ensure_future(_write(client, f"t{turn}-{number}", answered)) for number in range(4)
             ]
             before = len(answered)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while len(answered) < before + 20:
                     await asyncio.sleep(0.001)
             os.kill(process.pid, signal.SIGKILL)

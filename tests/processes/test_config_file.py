@@ -34,8 +34,8 @@ class Reader:
             self.seen.append(served.generic[0].count)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(40):
-            await self.clock.advance(0.1)
+        for turn in range(3000):
+            await self.clock.advance(0.1 if turn < 40 else 0.005)
             if condition():
                 return
             await asyncio.sleep(0.02)

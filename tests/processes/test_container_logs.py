@@ -59,12 +59,12 @@ class Place:
         await self.client.create(PODS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
 
     async def wait(self, name: str, phase: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while (await self.client.get(PODS, name, namespace="default")).status.phase != phase:
                 await asyncio.sleep(0.02)
 
     async def port(self) -> int:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 try:
                     found = await self.client.get(NODES, NODE)
@@ -133,7 +133,7 @@ async def test_a_log_is_followed_while_it_is_written(short: Path) -> None:
             "GET", "/api/v1/namespaces/default/pods/slow/log", (("follow", "true"),), accept="*/*"
         )
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             Transport(there.client.access) as transport,
             transport.stream(request, idle_timeout=20, timeout=60) as body,
         ):
@@ -152,7 +152,7 @@ async def test_logs_go_with_their_pod(short: Path) -> None:
         await there.wait("done", "Succeeded")
         await there.wait("other", "Succeeded")
         await there.client.delete(PODS, "done", namespace="default")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(kept := [path.name.split("_")[1] for path in (short / "logs").iterdir()]) > 1:
                 await asyncio.sleep(0.02)
         assert kept == ["other"]
@@ -170,7 +170,7 @@ async def test_a_log_without_end_fills_no_disk_and_is_followed_all_the_same(shor
             "GET", "/api/v1/namespaces/default/pods/long/log", (("follow", "true"),), accept="*/*"
         )
         async with (
-            asyncio.timeout(20),
+            asyncio.timeout(60),
             Transport(there.client.access) as transport,
             transport.stream(request, idle_timeout=20, timeout=60) as body,
         ):

@@ -42,7 +42,7 @@ async def test_from_start_to_end(tmp_path: Path, has_file: bool) -> None:
         assert [one["name"] for one in fleet["nodes"]] == ["n"]
         assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
         process.send_signal(signal.SIGTERM)
-        out, log = await asyncio.wait_for(process.communicate(), 15)
+        out, log = await asyncio.wait_for(process.communicate(), 60)
         assert (process.returncode, out) == (0, b"")
         assert b"msg=ready" in log
         assert token.encode() not in log
@@ -64,6 +64,6 @@ async def test_an_address_that_is_taken(tmp_path: Path) -> None:
 
 def _get(url: str, token: str) -> dict[str, list[dict[str, str]]]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         found: dict[str, list[dict[str, str]]] = json.load(answer)
         return found

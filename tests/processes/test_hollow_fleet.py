@@ -45,7 +45,7 @@ async def test_nodes_leases_slices_and_classes_are_written(tmp_path: Path) -> No
     async with server(tmp_path) as client:
         made = HollowFleet(client, small(3, 2), SystemClock(), lambda done, total: told.append((done, total)))
         async with made.running():
-            await asyncio.wait_for(made.wait_written(), 10)
+            await asyncio.wait_for(made.wait_written(), 60)
             nodes = (await client.list(NODES)).items
             assert [one.metadata.name for one in nodes] == ["n-0", "n-1", "n-2"]
             assert {one.metadata.labels[HOLLOW_LABEL] for one in nodes} == {"true"}
@@ -185,7 +185,7 @@ async def test_killed_at_any_moment_nothing_is_doubled(tmp_path: Path) -> None:
             )
             assert process.stdout is not None
             for _ in range(rng.randrange(1, 20)):
-                await asyncio.wait_for(process.stdout.readline(), 20)
+                await asyncio.wait_for(process.stdout.readline(), 60)
             await asyncio.sleep(rng.random() * 0.01)
             process.kill()
             await process.wait()

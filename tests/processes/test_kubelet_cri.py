@@ -45,12 +45,12 @@ def container(root: Path) -> dict[str, Any]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.02)
 
 
-async def test_a_runtime_that_was_away_costs_no_pod(tmp_path: Path) -> None:
+async def test_a_runtime_that_was_away_costs_no_pod(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     small, socket = SmallCri(), tmp_path / "cri.sock"
     put(tmp_path)
     async with AsyncExitStack() as server:
@@ -61,7 +61,7 @@ async def test_a_runtime_that_was_away_costs_no_pod(tmp_path: Path) -> None:
             assert container(tmp_path)["containerID"] == f"small://{first.id}"
             assert small.requests["run_pod_sandbox"].config.linux.security_context.privileged
             await server.aclose()
-            await asyncio.sleep(1.2)
+            await until(lambda: "the container runtime fails, asked again" in caplog.text)
             first.state, first.exit_code, first.finished_at = pb.CONTAINER_EXITED, 3, time.time_ns()
             await server.enter_async_context(small.serving(socket))
             await until(lambda: container(tmp_path).get("restartCount") == 1 and len(small.containers) == 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,23 @@ class Told:
         ]
 
     async def wait(self, pod: str, reason: str) -> list[Line]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while reason not in [line[1] for line in self.of(pod)]:
                 await asyncio.sleep(0.02)
         return self.of(pod)
+
+    async def wait_again(self, pods: int) -> None:
+        """Until so many pods failed a second time."""
+        async with asyncio.timeout(60):
+            while sum(times > 1 for times in self._failures().values()) < pods:
+                await asyncio.sleep(0.02)
+
+    def _failures(self) -> Counter[str]:
+        return Counter(
+            record.fields["key"]  # type: ignore[attr-defined]
+            for record in self._caplog.records
+            if record.message == "will try again"
+        )
 
 
 @pytest.fixture
@@ -80,7 +94,10 @@ async def test_what_goes_wrong_is_told_once(pods: Pods, told: Told) -> None:
     async with kubelet(pods):
         crashes = await told.wait("crashes", "BackOff")
         await told.wait("lost", "BackOff")
-        await asyncio.sleep(0.8)  # all are tried again meanwhile
+        await told.wait("unmounted", "FailedMount")
+        await told.wait("unnamed", "Failed")
+        await told.wait("unclaimed", "FailedPrepareDynamicResources")
+        await told.wait_again(4)
     lost, unmounted, unnamed = told.of("lost"), told.of("unmounted"), told.of("unnamed")
     assert [line[1] for line in crashes] == ["Pulled", "Created", "Started", "BackOff"]
     assert crashes[-1][2].startswith("Back-off restarting failed container a in pod crashes_default(")

@@ -80,7 +80,7 @@ class Node:
     def kill(self) -> None:
         if self.kubelet is not None:
             self.kubelet.kill()
-            self.kubelet.wait(10)
+            self.kubelet.wait(60)
 
     def has_died(self) -> bool:
         return self.kubelet is None or self.kubelet.poll() is not None
@@ -170,7 +170,7 @@ def node(tmp_path: Path) -> Iterator[Node]:
     finally:
         made.kill()
         agent.send_signal(signal.SIGTERM)
-        agent.wait(20)
+        agent.wait(60)
         for pids in made.running().values():
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):

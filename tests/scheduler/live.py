@@ -158,7 +158,7 @@ class Live:
         return await self.message(name)
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 10.0, pause: float = 0.01) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0, pause: float = 0.01) -> None:
     """TimeoutError where it does not come true in real time."""
     async with asyncio.timeout(seconds):
         while not await condition():
@@ -188,7 +188,7 @@ async def scheduling(
     ready = asyncio.Event()
     work = run(client or server.client, config, metrics=metrics, clock=clock, ready=ready.set)
     async with running(work, name="scheduler"):
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), 60)
         yield
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -113,7 +112,8 @@ async def test_a_pod_waits_for_its_claim(server: Live) -> None:
     await server.node()
     await server.pod("p", "later")
     async with scheduling(server):
-        await asyncio.sleep(0.05)
+        await server.pod("q")
+        await server.wait_bound("q")
         assert (await server.where())["p"] == ""
         await server.claim("later")
         await server.wait_bound("p")
@@ -223,7 +223,8 @@ async def test_binding_conditions_are_waited_for(server: Live) -> None:
             return bool(await server.held())
 
         await until(is_allocated)
-        await asyncio.sleep(0.05)
+        await server.pod("q")
+        await server.wait_bound("q")
         assert (await server.where())["p"] == ""
         condition = {
             "type": "ready", "status": "True", "reason": "r", "message": "",
@@ -298,7 +299,9 @@ async def test_two_schedulers_of_one_name(server: Live) -> None:
         await server.both(name)
     async with scheduling(server), scheduling(server, replace(CONFIG, cycle=CycleOptions(seed=7))):
         await server.wait_bound(*names)
-        await asyncio.sleep(0.2)
+        for name in ("last", "very-last"):  # by then both have tried all others
+            await server.pod(name)
+            await server.wait_bound(name)
     held, where = await server.held(), await server.where()
     devices = await server.devices()
     assert len(devices) == len(set(devices)) == 12

@@ -102,7 +102,7 @@ class Side:
     async def _arrive(self) -> None:
         """At the next write or the end; a write that is not needed is passed over."""
         reached = [asyncio.ensure_future(one.reached.wait()) for one in self._holds]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await asyncio.wait([self.task, *reached], return_when=asyncio.FIRST_COMPLETED)
         for one in reached:
             one.cancel()

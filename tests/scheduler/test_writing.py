@@ -55,7 +55,7 @@ async def test_patience_ends() -> None:
             await patience.wait(UnavailableError("away"))
             waits += 1
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         waiting = asyncio.ensure_future(wait_for_ever())
         while not waiting.done():
             await clock.advance(5)

@@ -217,7 +217,7 @@ async def test_files_that_come_and_go_and_a_driver_that_fails_for_a_while(root: 
             found = sorted(one.id for one in devices if (one.health is Health.HEALTHY) == healthy)
             return found == ids
 
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not fits(feed.current.devices):
                 await feed.wait_newer(feed.current.generation)
 

@@ -21,7 +21,7 @@ from dray.testing.check.rules import Pace, Report, Verdict
 from tests.sdk.example_lamps import build_lamps
 
 EXAMPLES = sorted(path.parent.name for path in Path("examples").glob("*/lamp.py"))
-PACE = Pace(within=10, first_list=2, stays=0.3, settle=0.1, away=1.0)
+PACE = Pace(within=60, first_list=30, hanging=30, stays=0.3, settle=0.1, away=1.0)
 
 
 def program(example: str) -> Path:

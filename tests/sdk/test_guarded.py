@@ -61,7 +61,7 @@ async def guard(directory: Path, packages: Path, *flags: str) -> AsyncIterator[a
                 yield session
         finally:
             process.terminate()
-            await asyncio.wait_for(process.communicate(), 20)
+            await asyncio.wait_for(process.communicate(), 60)
 
 
 async def _port(process: asyncio.subprocess.Process) -> int:

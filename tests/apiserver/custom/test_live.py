@@ -87,7 +87,7 @@ async def test_a_definition_goes_after_its_objects(server: Asking) -> None:
     assert (await server.done("GET", f"{DEFINITIONS}/widgets.example.com"))["metadata"]["deletionTimestamp"]
     await server.done("PATCH", f"{WIDGETS}/w", {"metadata": {"finalizers": None}}, MERGE)
     await server.until_gone(f"{DEFINITIONS}/widgets.example.com")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await server.ask("GET", WIDGETS))[0] != 404:
             await asyncio.sleep(0.01)
     await server.done("POST", DEFINITIONS, definition())

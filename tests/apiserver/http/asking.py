@@ -66,7 +66,7 @@ class Asking:
         return found
 
     async def until_gone(self, path: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (await self.ask("GET", path))[0] != 404:
                 await asyncio.sleep(0.01)
 

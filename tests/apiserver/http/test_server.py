@@ -118,7 +118,7 @@ async def test_a_reflector_follows_and_a_restart_loses_nothing(tmp_path: Path) -
             for number in range(20):
                 await client.create(CONFIG_MAPS, {"metadata": {"name": f"c{number}", "namespace": "default"}})
             await client.delete(CONFIG_MAPS, "c3", namespace="default")
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while len(reflector.snapshot()) != 19:
                     await reflector.wait_changed(reflector.generation)
         before = await client.list(CONFIG_MAPS)
@@ -277,7 +277,7 @@ async def test_a_body_that_does_not_come(server: Running, monkeypatch: pytest.Mo
     token = server.tokens.issue(admin())
     head = f"POST /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Length: 99\r\n\r\n"
     writer.write(f'{head}{{"metadata":'.encode())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         answer = await reader_.readuntil(b"seconds")
     writer.close()
     assert answer.startswith(b"HTTP/1.1 408 ")

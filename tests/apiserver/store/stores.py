@@ -103,7 +103,7 @@ class Gate:
         level = execute("PRAGMA synchronous").fetchone()[0]
         self.levels.add((level, execute("PRAGMA journal_mode").fetchone()[0]))
         self.reached.set()
-        assert self.opened.wait(20)
+        assert self.opened.wait(60)
         if self.has_bug:
             raise ZeroDivisionError("a bug")
         _raise(self.fail_before)

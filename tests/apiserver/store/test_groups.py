@@ -54,7 +54,7 @@ async def test_no_answer_no_reader_and_no_watcher_before_the_commit(tmp_path: Pa
             assert seen == {"revision": 2, "a": 1, "b": None, "list": [1]}
             assert (changes, bookmark.revision) == ([], 2)
             gate.release()
-            await asyncio.wait(writes, timeout=10)
+            await asyncio.wait(writes, timeout=60)
             assert await store_view(store) == {"revision": 4, "a": 2, "b": 1, "list": [2, 1]}
             changes, bookmark = await until_bookmark(watch, clock)
             assert ([c.revision for c in changes], bookmark.revision) == ([3, 4], 4)
@@ -210,7 +210,7 @@ async def test_a_bug_ends_the_store_and_leaves_nobody_waiting(tmp_path: Path) ->
             async with asyncio.TaskGroup() as group:
                 write = group.create_task(outcome(store.write(put(B, 1))))
                 answers += [await write, await outcome(store.write(put(C, 1)))]
-                await asyncio.sleep(10)
+                await asyncio.sleep(60)
     assert ["the store stops" in str(answer) for answer in answers] == [True, True]
     gate.has_bug = False
     async with store_at(tmp_path / "s") as store:

@@ -241,7 +241,7 @@ async def test_too_much_that_waits_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UnavailableError, match="2 writes wait for the disk"):
             await store.write(put(C))
         gate.release()
-        await asyncio.wait(writes, timeout=10)
+        await asyncio.wait(writes, timeout=60)
         await store.write(put(C))
 
 
@@ -270,7 +270,7 @@ async def test_a_disk_that_never_answers_does_not_hold_up_the_end(tmp_path: Path
         async with store_at(tmp_path / "s", gate=gate, stop_seconds=0.05) as store:
             gate.hold()
             write = group.create_task(_failure(store.write(put(A))))
-            await asyncio.sleep(0.01)
+            await asyncio.to_thread(gate.reached.wait)
         assert "disk has not answered" in str(await write)
     with pytest.raises(ConflictError, match="this process itself"):
         async with store_at(tmp_path / "s"):

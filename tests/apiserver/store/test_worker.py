@@ -38,7 +38,7 @@ async def test_a_call_that_hangs_is_left_behind() -> None:
     door = threading.Event()
     worker = Worker("w", lambda: None)
     worker.start()
-    waiting = worker.submit(lambda: door.wait(20))
+    waiting = worker.submit(lambda: door.wait(60))
     assert not await worker.stop(0.02)
     door.set()
     assert await waiting

@@ -18,6 +18,7 @@ from dray.client.client import Client
 from dray.controllers.claims.controller import ClaimController, claim_controller
 from dray.controllers.claims.naming import claim_name
 from dray.errors import ConflictError, UnavailableError
+from dray.runtime.clock import FakeClock
 from dray.testing.check.api_server import Place
 from tests.campaign import seeds
 from tests.controllers.objects import Json, pod_document, template_document, user
@@ -43,6 +44,14 @@ def claims(api: Cluster) -> list[Json]:
 
 async def add_pod(api: Cluster, name: str = "p", **kwargs: Any) -> Json:
     return await api.add_pod(pod_document(name, **{"claims": {"a": "t"}, **kwargs}))
+
+
+async def looked_at(api: Cluster) -> None:
+    """A pod that comes last gets its claim and goes with it: all that was before has been looked at."""
+    await add_pod(api, "last")
+    await wait_until(lambda: recorded(api, "last"))
+    await api.remove(PODS, "last")
+    await wait_until(lambda: not any(one["metadata"]["name"].startswith("last") for one in claims(api)))
 
 
 def user_of(pod: Json) -> Json:
@@ -75,14 +84,14 @@ async def test_life_of_a_claim(both: Both) -> None:
         name = recorded(api)["a"]
         await api.allocate(name, [user_of(pod)])
         await api.change(PODS, "p", spec={"nodeName": "n"}, status={"phase": "Running"})
-        await asyncio.sleep(0.05)
+        await looked_at(api)
         assert claims(api)[0]["status"]["reservedFor"] == [user_of(pod)]
         await api.change(PODS, "p", status={"phase": "Succeeded"})
         await wait_until(lambda: not claims(api))
         deleted = [one for one in api.history if one.plural == "resourceclaims"][-1].document
         assert "finalizers" not in deleted["metadata"]
         assert "allocation" not in deleted["status"]
-        await asyncio.sleep(0.05)
+        await looked_at(api)
         assert claims(api) == []  # and it is not made again for the pod that has ended
     assert api.refused == []
 
@@ -130,14 +139,18 @@ async def test_a_pod_that_bypassed_the_scheduler_is_let_in(both: Both) -> None:
 
 async def test_a_missing_template_is_told_and_awaited(both: Both) -> None:
     api, client = both
-    async with claim_controller(client):
+    clock = FakeClock()
+    async with claim_controller(client, clock=clock):
         await add_pod(api)
-        await wait_until(lambda: any(one.get("count", 0) > 2 for one in api.every(EVENTS)))
+        async with asyncio.timeout(60):
+            while not any(one.get("count", 0) > 2 for one in api.every(EVENTS)):
+                await clock.advance(1)
+                await asyncio.sleep(0.005)
         (event,) = api.every(EVENTS)
         assert event["reason"] == "FailedResourceClaimCreation"
         assert event["message"].startswith('PodResourceClaim a: resource claim template "t" not found')
         await api.add_template()
-        await wait_until(lambda: recorded(api), seconds=1.0)  # long before the queue would try again
+        await wait_until(lambda: recorded(api))  # without time in which the queue would try again
 
 
 async def test_create_conflict_with_a_stranger_takes_another_name(both: Both) -> None:
@@ -215,7 +228,7 @@ async def test_a_recorded_claim_that_only_the_cache_lacks_is_not_made_twice(both
         api.objects["resourceclaims", "default", "theirs"] = _stored(api, {"metadata": metadata, "spec": {}})
         wanted = pod_document(claims={"a": "t"}, recorded={"a": "theirs"})
         await api.change(PODS, "p", spec=wanted["spec"], status=wanted["status"])
-        await asyncio.sleep(0.2)
+        await looked_at(api)
         assert [one["metadata"]["name"] for one in claims(api)] == ["theirs"]
         del api.objects["resourceclaims", "default", "theirs"]
         await api.change(PODS, "p", metadata={"labels": {"look": "again"}})

@@ -14,6 +14,7 @@ from dray.api.limits import POD_CLAIM_NAME_ANNOTATION
 from dray.api.scheduling import POD_GROUPS
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
+from dray.client.informer import Informer
 from dray.client.kubeconfig import find_access
 from dray.controllers.claims.controller import ClaimController, ClaimControllerConfig
 from dray.controllers.claims.steps import ClaimPolicy
@@ -91,9 +92,13 @@ CASES = [
 class Noted:
     """The claim controller's looks, without what they lead to."""
 
-    def __init__(self, controller: ClaimController) -> None:
+    def __init__(self, controller: ClaimController, around: Surroundings) -> None:
         self.keys: set[str] = set()
-        self._queue = controller.queue
+        self._queue, self._client = controller.queue, around.client
+        self._informers: list[Informer[Any]] = [
+            *(around.pictures.of(one) for one in (PODS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)),
+            around.pictures.optional(POD_GROUPS),
+        ]
 
     async def run(self) -> None:
         await self._queue.run(self._note)
@@ -103,8 +108,11 @@ class Noted:
 
     async def settled(self) -> set[str]:
         """All that came since the last time."""
-        await asyncio.sleep(0.05)  # the watch brings it
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
+            for one in self._informers:
+                stored = {each.key: each.version for each in (await self._client.list(one.resource)).entries}
+                while {key: each.version for key, each in one.entries().items()} != stored:
+                    await asyncio.sleep(0.01)
             while not self._queue.is_idle:
                 await asyncio.sleep(0.01)
         found, self.keys = self.keys, set()
@@ -125,7 +133,7 @@ async def test_scenario(tmp_path: Path, case: Case) -> None:
         await create(client, *case.initial)
         around = Surroundings.of(client)
         controller = ClaimController(around, ClaimControllerConfig(case.policy))
-        noted = Noted(controller)
+        noted = Noted(controller, around)
         async with around.pictures, running(noted.run(), name="queue"):
             with controller.following():
                 await noted.settled()
@@ -145,7 +153,7 @@ async def test_a_group_and_its_claim(tmp_path: Path, first: str) -> None:
     ):
         around = Surroundings.of(client)
         controller = ClaimController(around, ClaimControllerConfig(ON))
-        noted = Noted(controller)
+        noted = Noted(controller, around)
         async with around.pictures, running(noted.run(), name="queue"):
             with controller.following():
                 group = await client.create(*GROUP)

@@ -66,8 +66,12 @@ async def claims(client: Client) -> list[str]:
     return [one.metadata.name for one in found.items]
 
 
+async def has_claim(client: Client, name: str) -> bool:
+    return name in await claims(client)
+
+
 async def wait_until(condition: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.01)
 
@@ -108,7 +112,8 @@ async def test_a_reservation_goes_with_its_group(client: Client) -> None:
         )
         user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
         await allocate(client, "own", [user])
-        await asyncio.sleep(0.05)
+        other = await add_group(client, name="last")  # so what was before it has been looked at
+        await wait_until(lambda: has_claim(client, claim_name("last", other, "a")))
         held = await client.get(RESOURCE_CLAIMS, "own", namespace=NS)
         assert [one.name for one in held.status.reserved_for] == ["g"]
         await client.delete(POD_GROUPS, "g", namespace=NS, options=DeleteOptions(uid=uid))

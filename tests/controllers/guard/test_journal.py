@@ -15,7 +15,7 @@ from dray.controllers.guard.review import Subject
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.tasks import running
 from dray.testing.check.api_server import Place
-from tests.controllers.server import Cluster, cluster
+from tests.controllers.server import Cluster, cluster, wait_until
 
 Both = tuple[Cluster, Client]
 SHARE = Held("d", "n", "g", None, "00000000-0000-4000-8000-000000000001", {"memory": "1Gi"})
@@ -73,7 +73,7 @@ async def test_who_waits_is_told_when_it_stops(both: Both) -> None:
     api.stuck = CONFIG_MAPS
     async with running(one.run(lambda: (KEPT,)), name="journal"):
         waiting = asyncio.ensure_future(one.save())
-        await asyncio.sleep(0.05)
+        await wait_until(lambda: api.waiting)
     api.stuck = None
     with pytest.raises(UnavailableError, match="the guard stops"):
         await waiting

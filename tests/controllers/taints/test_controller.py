@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.controllers.objects import (
     template_document,
     user,
 )
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, ask_a_few, cluster, wait_until
 
 Both = tuple[Cluster, Client]
 
@@ -60,7 +59,7 @@ async def test_a_tainted_slice_evicts(both: Both) -> None:
     await api.add(RESOURCE_SLICES, slice_document())
     await placed(api)
     async with taint_controller(client):
-        await asyncio.sleep(0.05)
+        await ask_a_few(client)
         assert api.find(PODS, "p")
         now = slice_document("s", taint(at=format_time(api.clock.now())))["spec"]
         await api.change(RESOURCE_SLICES, "s", spec=now)
@@ -128,6 +127,7 @@ async def test_two_at_once_and_lost_answers_end_each_pod_once_and_no_successor(b
         await api.add(RESOURCE_SLICES, slice_document("s", taint(at="2020-01-01T00:00:00Z")))
         await wait_until(lambda: not api.every(PODS))
         successor = await api.add_pod(pod_document("p", static={"a": "c"}, node="n", phase="Running"))
-        await asyncio.sleep(0.05)
+        await placed(api, "last")
+        await wait_until(lambda: not api.find(PODS, "last"))
         assert api.find(PODS, "p")["metadata"]["uid"] == successor["metadata"]["uid"]
     assert left == [0]

@@ -129,7 +129,7 @@ async def test_who_comes_back_gets_what_was_missed_and_no_more(tmp_path: Path) -
 async def test_a_follower_hears_that_the_dashboard_is_alive() -> None:
     async with alone() as looker, looker.follow() as stream:
         assert (await stream.any())[0] == ""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (await stream.any())[0]:
                 pass
 
@@ -172,7 +172,7 @@ async def test_a_follower_that_reads_nothing_is_cut_off(tmp_path: Path) -> None:
                 await client.patch(DEVICE_TAINT_RULES, "all", changed)
                 return mute.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ECONNRESET
 
-            await until(is_cut, 15)
+            await until(is_cut)
         assert (await looker.get("/api/fleet"))["summary"]["devices"] == 1024
 
 

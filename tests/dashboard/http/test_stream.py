@@ -29,7 +29,7 @@ class Followed:
 
     async def next(self) -> tuple[str, Any, str]:
         """Name, data and place; comments have none."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             text = (await anext(self._messages)).decode()
         assert text.endswith("\n\n")
         assert text.count("\n\n") == 1

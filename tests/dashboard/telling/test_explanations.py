@@ -84,7 +84,7 @@ async def test_more_questions_than_at_once() -> None:
     try:
         async with asyncio.TaskGroup() as group:
             thinking = [
-                group.create_task(questions._think(lambda *_: go.wait(10), "think")) for _ in range(3)
+                group.create_task(questions._think(lambda *_: go.wait(60), "think")) for _ in range(3)
             ]
             await asyncio.sleep(0)
             with pytest.raises(BusyError, match="ask again"):
@@ -121,7 +121,7 @@ async def test_the_work_for_somebody_who_left_ends() -> None:
 async def test_a_question_that_takes_too_long_keeps_its_place_until_it_ends() -> None:
     questions, go = Questions(Fleet("s", "l"), at_once=1, seconds=0.05), threading.Event()
     with pytest.raises(UnavailableError, match=r"in 0\.05 s"):
-        await questions._think(lambda *_: go.wait(10), "think")
+        await questions._think(lambda *_: go.wait(60), "think")
     with pytest.raises(UnavailableError):
         await questions._think(lambda *_: 7, "think")
     go.set()

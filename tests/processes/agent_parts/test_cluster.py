@@ -120,7 +120,7 @@ async def test_a_bad_one_at_the_start_is_told_before_the_end(server: AgentServer
     (tmp_path / "agent.yaml").write_text("dray: {unit: x}\n")
     with pytest.raises(InvalidError):
         async with agent(side(server, tmp_path, tmp_path / "agent.yaml")):
-            await asyncio.sleep(5)
+            await asyncio.sleep(60)
     (told,) = await server.events("ConfigRejected")
     assert told.involved_object.kind == "Node" and "agent.yaml:1: dray.unit" in told.message
 

@@ -78,6 +78,6 @@ async def test_slices_that_are_refused(server: AgentServer, cluster: AgentCluste
 
 
 async def _told(client: Client, count: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len((await client.list(EVENTS)).items) < count:
             await asyncio.sleep(0.02)

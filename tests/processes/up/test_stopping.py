@@ -98,7 +98,7 @@ async def test_one_that_is_not_ready_yet_is_found_by_its_lock(short: Path) -> No
         try:
             assert child.stdout is not None and child.stdout.readline() == "held\n"
             assert await stop(place, SystemClock()) == child.pid
-            assert child.wait(10) == -15
+            assert child.wait(60) == -15
         finally:
             child.kill()
 

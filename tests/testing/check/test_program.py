@@ -73,7 +73,7 @@ async def test_an_isolated_program_sees_its_directories_as_the_kubelets() -> Non
         code = f"open('{kubelet}/device-plugins/here', 'w'); open('{cdi}/here', 'w')"
         started = program(room, code)
         await started.start()
-        assert await wait_until(lambda: not started.is_running, 10, CLOCK)
+        assert await wait_until(lambda: not started.is_running, 60, CLOCK)
         assert started.death() == "the process ended with exit code 0"
         assert (room.device_plugins / "here").exists() and (room.cdi / "here").exists()
         assert not Path("/var/lib/kubelet/device-plugins/here").exists()
@@ -85,7 +85,7 @@ async def test_work_is_measured() -> None:
         idle = program(room, "import time; time.sleep(60)")
         await busy.start()
         await idle.start()
-        assert await wait_until(lambda: busy.busy_seconds() > 0.3, 10, CLOCK)
-        assert idle.busy_seconds() < busy.busy_seconds()
+        # Both start up; only one goes on to work.
+        assert await wait_until(lambda: busy.busy_seconds() > idle.busy_seconds() + 0.3, 60, CLOCK)
         await busy.kill()
         await idle.kill()

@@ -191,5 +191,5 @@ async def test_who_leaves_in_the_middle_of_a_list_disturbs_nobody(store: Store) 
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             await reader.readexactly(1000)
             writer.transport.abort()
-        async with asyncio.timeout(10), session.get(url) as answer:
+        async with asyncio.timeout(60), session.get(url) as answer:
             assert len((await answer.json())["items"]) == 800

@@ -15,6 +15,7 @@ from dray.apiserver.http.watching.watches import Lines, gone, watching
 from dray.apiserver.served import standard
 from dray.apiserver.store.contract import Expired, Key, RevisionTooLargeError, Store
 from dray.apiserver.store.sqlite import StoreConfig, open_store
+from dray.runtime.clock import settle
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SERVING = standard()
@@ -48,7 +49,7 @@ def watch(store: Store, tables: bool = False, /, **query: str) -> Any:
 
 async def take(lines: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
     found: list[tuple[str, Any]] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while len(found) < count:
             line = await anext(lines)
             assert line.endswith(b"\n") and line.count(b"\n") == 1
@@ -114,12 +115,16 @@ async def test_objects_come_into_a_selection_and_leave_it(store: Store) -> None:
 
 async def test_bookmarks_for_those_who_want_them(store: Store) -> None:
     await put(store, "x")
-    async with watch(store, resourceVersion=str(store.revision), allowWatchBookmarks="true") as lines:
-        assert told(await take(lines, 1)) == [("BOOKMARK", "", str(store.revision))]
-    async with watch(store, resourceVersion=str(store.revision)) as lines:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3):
-                await anext(lines)
+    before = str(store.revision)
+    async with (
+        watch(store, resourceVersion=before) as without,
+        watch(store, resourceVersion=before, allowWatchBookmarks="true") as lines,
+    ):
+        first = asyncio.ensure_future(take(without, 1))
+        await settle()
+        assert told(await take(lines, 2)) == [("BOOKMARK", "", before)] * 2
+        after = await put(store, "y")
+        assert told(await first) == [("ADDED", "y", str(after))]
 
 
 async def test_tables_have_their_columns_once(store: Store) -> None:

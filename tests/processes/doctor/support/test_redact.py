@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import json
-import time
+import subprocess
+import sys
 
 import pytest
 
@@ -83,14 +84,10 @@ def test_documents() -> None:
 
 
 def test_hostile_text_takes_no_time() -> None:
-    started = time.process_time()
-    for text in (
-        "a" * 100_000,
-        "token" * 20_000,
-        'token="' * 15_000,
-        "eyJ" * 30_000,
-        "://" * 30_000,
-        "-" * 100_000,
-    ):
-        hide_in_text(text)
-    assert time.process_time() - started < 5
+    """So long that time that grows with the square of the length is hours; then this never ends."""
+    code = (
+        "from dray.processes.doctor.support.redact import hide_in_text\n"
+        """for text in ("a", "token", 'token="', "eyJ", "://", "-"):\n"""
+        "    hide_in_text(text * (400_000 // len(text)))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=240)

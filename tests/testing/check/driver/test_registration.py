@@ -16,7 +16,7 @@ from dray.wire.registration import RegistrationService
 from dray.wire.serve import serve
 from tests.testing.check.bad_driver import Small
 
-PACE = Pace(within=5, first_list=1)
+PACE = Pace(within=60, first_list=30)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from dray.testing.check.rules import Pace, Report, Verdict
 from tests.campaign import LONG
 from tests.testing.check.bad_driver import FAULTS, ODD
 
-PACE = Pace(within=10 if not LONG else 5, first_list=1, settle=0.2)
+PACE = Pace(within=5, first_list=1, settle=0.2) if LONG else Pace(within=60, first_list=30, settle=0.2)
 # None that has to be waited for; all of them in a campaign.
 FEW = ("old-first", "fails-call", "plain-cdi", "leaves-socket")
 

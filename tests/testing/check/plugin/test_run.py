@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from dray.wire.serve import serve
 from tests.campaign import LONG
 from tests.testing.check.bad_plugin import FAULTS, Small
 
-PACE = Pace(within=10, first_list=0.5, stays=0.2, away=0.5, settle=0.2, hanging=2)
+QUICK = Pace(within=10, first_list=0.5, stays=0.2, away=0.5, settle=0.2, hanging=2)
+"""For those that never answer."""
+PACE = QUICK if LONG else replace(QUICK, within=60, first_list=30, hanging=30)
 # One of each family, none that has to be waited for; all of them in a campaign.
 FEW = (
     "plain-name",
@@ -98,8 +101,9 @@ LIVE = [fault for fault, rules in FAULTS.items() if rules <= {rule.id for rule i
 @pytest.mark.parametrize("fault", sorted(set(LIVE) - {"empty-promise", "two-minds"}))
 async def test_faults_that_show_on_a_live_socket(tmp_path: Path, fault: str) -> None:
     path = tmp_path / "p.sock"
+    pace = replace(QUICK, first_list=2) if fault in ("one-stream", "slow-list") else PACE
     async with serve(path, [DevicePluginService(Small(fault))], limits=Limits(send=64 * MIB)):
-        report = await check_socket(path, pace=PACE, say=lambda text: None)
+        report = await check_socket(path, pace=pace, say=lambda text: None)
     assert broken(report) == FAULTS[fault], told(report)
 
 
