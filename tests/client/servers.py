@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from dray.runtime.clock import settle
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -127,7 +129,7 @@ async def scripted(context: ssl.SSLContext | None = None, port: int = 0) -> Asyn
         for transport in transports:
             if transport is not None:
                 transport.abort()  # without waiting for a peer to read what is still to be written
-        await asyncio.sleep(0.01)  # a connection accepted at the very end shows up only now
+        await settle()  # a connection accepted at the very end shows up only some turns of the loop later
         if web_server is not None:
             await web_server.shutdown(0.0)
 
