@@ -19,6 +19,7 @@ from dray.kubelet.runtimes.shim import boot_id, start_time
 from dray.processes.up.place import RunningUp, UpPlace
 from dray.testing.host import Host, MdevType
 from tests.cli.terminal import Terminal
+from tests.interrupts import interruptible
 from tests.small_kubelet import SmallKubelet
 
 
@@ -151,10 +152,11 @@ def test_a_watch_of_nothing_ends_at_once(tmp_path: Path, capsys: pytest.CaptureF
 async def test_changes_are_shown_as_they_happen(host: Host, tmp_path: Path) -> None:
     """A node that comes at once; a device of sysfs, which tells of nothing, at the next look."""
     host.usb("1-2.3", vendor="46f4", product="0001")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dray", "devices", "--host-root", str(host.root), "--kubelet-dir", str(tmp_path / "none"), "--watch",
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    with interruptible():
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dray", "devices", "--host-root", str(host.root), "--kubelet-dir", str(tmp_path / "none"), "--watch",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
     assert process.stdout is not None
     out = process.stdout
     async with asyncio.timeout(30):
