@@ -234,10 +234,11 @@ def test_without_rights_it_still_finds_and_says_so(host: Host, capfd: pytest.Cap
     assert "may not open" in document["problems"][0]["message"]
 
 
-def test_it_starts_light() -> None:
-    """The node's own parts (gRPC, HTTP) are not needed to look at files."""
+def test_it_starts_light(tmp_path: Path) -> None:
+    """The node's own parts (gRPC, HTTP) are not needed to look at files, only to ask a kubelet that is there."""
     code = (
-        "import sys; from dray.cli.main import main; main(['devices', '-o', 'json']);"
+        "import sys; from dray.cli.main import main;"
+        f"main(['devices', '-o', 'json', '--kubelet-dir', '{tmp_path}']);"
         "print([m for m in ('aiohttp', 'grpclib', 'google', 'yaml') if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
