@@ -10,15 +10,18 @@ import struct
 import sys
 import termios
 
+from tests.interrupts import interruptible
+
 
 class Terminal:
     """A program on a pseudo terminal of 100 by 30."""
 
     def __init__(self, *words: str) -> None:
         self.seen = ""
-        self.pid, self._fd = pty.fork()
-        if self.pid == 0:
-            os.execv(sys.executable, [sys.executable, "-m", "dray", *words])
+        with interruptible():
+            self.pid, self._fd = pty.fork()
+            if self.pid == 0:
+                os.execv(sys.executable, [sys.executable, "-m", "dray", *words])
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         os.set_blocking(self._fd, False)
 

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.interrupts import interruptible
 from tests.processes.up.up_program import dray, dray_apart
 
 STAGES = [
@@ -83,20 +85,32 @@ def test_every_stage_is_shown_with_who_why_and_how_long(place: Path, monkeypatch
     assert list(place.iterdir()) == [] and marked(place) == []
 
 
+def stop_with_container(process: subprocess.Popen[str], place: Path) -> None:
+    """Halt it while a container runs. The container lives no longer than the demonstration shows it."""
+    end = time.monotonic() + 60
+    while True:
+        assert process.poll() is None and time.monotonic() < end, "no container was seen"
+        if marked(place):
+            process.send_signal(signal.SIGSTOP)
+            if marked(place):
+                return
+            process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+
+
 def test_an_interruption_in_the_middle_leaves_nothing(place: Path) -> None:
     words = [sys.executable, "-m", "dray", "demo", "--runtime", "process", "--keep"]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(place)
-    ) as process:
-        assert process.stdout is not None and process.stderr is not None
-        for line in process.stdout:
-            if "I am process" in line:
-                break
+    with interruptible():
+        started = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(place)
+        )
+    with started as process:
+        stop_with_container(process, place)
         (kept,) = place.iterdir()
-        assert marked(kept), "the container runs"
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-        assert process.wait(30) == 130
+        process.send_signal(signal.SIGCONT)
+        _, said = process.communicate(timeout=30)
+        assert process.returncode == 130
     assert said == "Interrupted; everything was cleaned up.\n"
     assert marked(kept) == []
     assert (kept / "apiserver").is_dir(), "it was to be kept"

@@ -19,6 +19,7 @@ from dray.kubelet.runtimes.shim import boot_id, start_time
 from dray.processes.up.place import RunningUp, UpPlace
 from dray.testing.host import Host, MdevType
 from tests.cli.terminal import Terminal
+from tests.interrupts import interruptible
 from tests.small_kubelet import SmallKubelet
 
 
@@ -151,10 +152,11 @@ def test_a_watch_of_nothing_ends_at_once(tmp_path: Path, capsys: pytest.CaptureF
 async def test_changes_are_shown_as_they_happen(host: Host, tmp_path: Path) -> None:
     """A node that comes at once; a device of sysfs, which tells of nothing, at the next look."""
     host.usb("1-2.3", vendor="46f4", product="0001")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "dray", "devices", "--host-root", str(host.root), "--kubelet-dir", str(tmp_path / "none"), "--watch",
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    with interruptible():
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "dray", "devices", "--host-root", str(host.root), "--kubelet-dir", str(tmp_path / "none"), "--watch",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
     assert process.stdout is not None
     out = process.stdout
     async with asyncio.timeout(30):
@@ -232,10 +234,11 @@ def test_without_rights_it_still_finds_and_says_so(host: Host, capfd: pytest.Cap
     assert "may not open" in document["problems"][0]["message"]
 
 
-def test_it_starts_light() -> None:
-    """The node's own parts (gRPC, HTTP) are not needed to look at files."""
+def test_it_starts_light(tmp_path: Path) -> None:
+    """The node's own parts (gRPC, HTTP) are not needed to look at files, only to ask a kubelet that is there."""
     code = (
-        "import sys; from dray.cli.main import main; main(['devices', '-o', 'json']);"
+        "import sys; from dray.cli.main import main;"
+        f"main(['devices', '-o', 'json', '--kubelet-dir', '{tmp_path}']);"
         "print([m for m in ('aiohttp', 'grpclib', 'google', 'yaml') if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,6 +17,7 @@ from dray.api.kinds import PODS
 from dray.cli.tables import Column, Row, Table
 from dray.cli.watching import Shown
 from tests.cli.live_server import LiveServer, fill, live_server
+from tests.interrupts import interruptible
 
 Capsys = pytest.CaptureFixture[str]
 _SECONDS = 30.0
@@ -28,12 +29,13 @@ async def watching(
 ) -> AsyncIterator[Callable[[str], Awaitable[str]]]:
     """Gives a function that waits until the output has a text, and returns what came since the last call."""
     reader, writer = pty.openpty() if terminal else os.pipe()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dray", *words, "--watch", "--kubeconfig", str(server.kubeconfig)),
-        stdout=writer,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "COLUMNS": "200", "LINES": "20", "TERM": "xterm", "NO_COLOR": ""},
-    )
+    with interruptible():
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dray", *words, "--watch", "--kubeconfig", str(server.kubeconfig)),
+            stdout=writer,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "COLUMNS": "200", "LINES": "20", "TERM": "xterm", "NO_COLOR": ""},
+        )
     os.close(writer)
     os.set_blocking(reader, False)
     seen = bytearray()

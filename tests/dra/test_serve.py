@@ -13,7 +13,8 @@ from dray.dra.metrics import DraMetrics, Method
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.serve import MOST_CLAIMS, ClaimCalls, Retries, named
 from dray.errors import ConflictError, Error, HardwareError, InvalidError, UnavailableError
-from dray.runtime.clock import SystemClock
+from dray.runtime.backoff import BackoffPolicy
+from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.metrics import Metrics
 from dray.wire import dra
 from dray.wire.connect import connect
@@ -177,14 +178,20 @@ async def test_what_passes_is_tried_again_in_the_same_call(tmp_path: Path) -> No
 async def test_a_claim_that_waits_holds_up_no_other(tmp_path: Path) -> None:
     """More that fail than are worked on at once: the good one behind them is worked on in the first round."""
     stuck = [f"s{number}" for number in range(40)]
-    tape = Tape(fails=failing(stuck, lambda: UnavailableError("away")))
-    retries = Retries(limit=0.6, backoff=QUICK.backoff)
-    async with serving(calls_of(tape, retries=retries), tmp_path) as caller:
-        answers = await caller.prepare(*asked(*stuck, "good"))
+    tape, clock = Tape(fails=failing(stuck, lambda: UnavailableError("away"))), FakeClock()
+    retries = Retries(limit=60.0, backoff=BackoffPolicy(first=40.0, jitter=0.0))
+    calls = ClaimCalls(DRIVER, tape, Claims(), clock, retries=retries)
+    async with serving(calls, tmp_path) as caller, asyncio.TaskGroup() as group:
+        call = group.create_task(caller.prepare(*asked(*stuck, "good"), timeout=60))
+        await until(lambda: clock.sleepers == 1, 60)
+        assert sorted(tape.calls) == sorted(("prepare", name) for name in (*stuck, "good"))
+        assert tape.prepared == {"good-uid": "good"}
+        await clock.advance(40.0)
+    answers = call.result()
     assert answers["good-uid"].error == ""
     assert {answers[f"{name}-uid"].error for name in stuck} == {"away"}
     assert tape.calls.count(("prepare", "good")) == 1
-    assert tape.calls.count(("prepare", "s7")) > 1
+    assert tape.calls.count(("prepare", "s7")) == 2
 
 
 async def test_a_conflict_that_stays_is_told_sooner(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ async def test_two_schedulers_share_the_devices(tools: Tools, tmp_path: Path, se
                 pods.on_change(both.see_pod)
                 await churn(both)
                 waited = await drain(both)
+                await meet(both)
             await settle(both)
         assert "forbidden" not in both.parts["dray-controllers"].log.read_text()
         bound, refused = Counter(both.bound.values()), both.refused()
@@ -52,7 +53,7 @@ async def test_two_schedulers_share_the_devices(tools: Tools, tmp_path: Path, se
     assert witness.seen == []
     assert waited, "there were devices for all"
     assert min(bound.values()) > PODS_IN_ALL // 10, "one of them starved"
-    assert sum(refused.values()) >= campaign(0, 10), "nobody was in anybody's way: this run has shown nothing"
+    assert sum(refused.values()) >= campaign(1, 10), "nobody was in anybody's way: this run has shown nothing"
 
 
 async def churn(both: Shared) -> None:
@@ -70,6 +71,21 @@ async def churn(both: Shared) -> None:
         async with asyncio.TaskGroup() as group:
             for one in pods[keep:]:
                 group.create_task(both.remove(one))
+
+
+async def meet(both: Shared) -> None:
+    """Where chance has kept the schedulers out of each other's way so far: more pods at once, until it has not."""
+    for burst in range(campaign(20, 0)):
+        if sum(both.refused().values()):
+            return
+        async with asyncio.TaskGroup() as group:
+            for one in await both.pods():
+                group.create_task(both.remove(one))
+        first = PODS_IN_ALL + burst * BURST
+        async with asyncio.TaskGroup() as group:
+            for number in range(first, first + BURST):
+                group.create_task(both.add(number))
+        await both.wait_nobody_overlooked()
 
 
 async def drain(both: Shared) -> int:

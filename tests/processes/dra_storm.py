@@ -7,9 +7,12 @@ back until the driver answers. A device goes to one claim at a time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+
+import pytest
 
 from dray.dra.parcels import ClaimRef
 from dray.errors import Error
@@ -144,6 +147,28 @@ class Storm:
             await asyncio.wait({served}, timeout=10)
             if is_away:
                 await machine.server.start()
+
+    async def die_at(self, place: str) -> None:
+        """One life of the agent that ends at this step, whatever chance does. Fails where the step does not come."""
+        self.machine.aim(Target(place))
+        await self.machine.start()
+        async with asyncio.TaskGroup() as group:
+            others = [group.create_task(self._registered())]
+            if place in PUBLISH:
+                others.append(group.create_task(self._slices_come_and_go()))
+            try:
+                await self.machine.ended(2 * WAIT_SECONDS)
+            except TimeoutError:
+                pytest.fail(f"the agent never came to {place!r}\n{self.machine.log()[-6000:]}")
+            for one in others:
+                one.cancel()
+
+    async def _slices_come_and_go(self) -> None:
+        while True:
+            self.machine.configure(extra=1 if self.machine.extra == 260 else 260)
+            with contextlib.suppress(Error):
+                while await self.machine.pool() != self.machine.expected_pool():
+                    await asyncio.sleep(0.05)
 
     async def _registered(self) -> None:
         while not await self.machine.register():

@@ -85,23 +85,29 @@ async def test_pods_are_followed_from_the_answer_to_their_end(kubelet: SmallKube
     with Holds(tmp_path / "holds", clock) as holds:
         async with kubelet.running(), running(looks_of(kubelet, holds, clock, pace).run(), name="looks"):
 
+            async def wait_asleep() -> None:
+                """The look that is under way has ended; the next one comes with the clock."""
+                await wait_until(lambda: clock.sleepers == 1)
+
             async def pass_until(condition: str, seconds: float) -> None:
                 """`condition` about gpu-1, not before and not after that time."""
                 start = clock.monotonic()
                 while (holder := who(holds).get("gpu-1", "")) != condition:
                     assert clock.monotonic() - start < seconds, f"{holder} is not {condition}"
                     await clock.advance(0.5)
-                    await asyncio.sleep(0.01)
+                    await wait_asleep()
 
             await wait_until(lambda: kubelet.asked == 1)
+            await wait_asleep()
             await holds.take_plugin(RESOURCE, [gpu(1)])
             await wait_until(lambda: kubelet.asked == 2)  # at once
-            await asyncio.sleep(0.05)
+            await wait_asleep()
             assert kubelet.asked == 2
             kubelet.pods = {"one": {RESOURCE: ["gpu-1"]}}
             await pass_until("pod default/one", 3.0)
             asked = kubelet.asked
             await clock.advance(29.0)
+            await wait_asleep()
             assert kubelet.asked == asked  # all is known: the next look can wait
             kubelet.pods = {}
             await pass_until("", 10.0)

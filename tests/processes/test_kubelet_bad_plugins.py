@@ -46,6 +46,7 @@ class Machine:
         self.server = SmallApiServer(SystemClock())
         self.kubelet: Process
         self.bad: list[Process] = []
+        self.started: list[Process] = []
 
     @property
     def log(self) -> str:
@@ -53,9 +54,11 @@ class Machine:
 
     async def start(self, name: str, *argv: str) -> Process:
         with (self.root / f"{name}.log").open("wb") as log:
-            return await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", *argv, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL
             )
+        self.started.append(process)
+        return process
 
     async def start_kubelet(self) -> None:
         places = {"kubelet-dir": "kubelet", "device-plugin-dir": "kubelet/device-plugins"}
@@ -160,8 +163,8 @@ class Machine:
 async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     made = Machine(tmp_path)
     async with served(made.server, tmp_path / "kubeconfig"), AsyncExitStack() as stack:
-        await made.start_kubelet()
         stack.push_async_callback(_end, made)
+        await made.start_kubelet()
         await stack.enter_async_context(_good(made))
         yield made
 
@@ -178,15 +181,25 @@ async def _good(machine: Machine) -> AsyncIterator[None]:
 
 
 async def _end(machine: Machine) -> None:
-    await machine.kill_bad()
-    if machine.kubelet.returncode is None:
-        machine.kubelet.kill()
-        await machine.kubelet.wait()
-    mark = f"TEST_ROOT={machine.root}".encode()
-    for entry in Path("/proc").iterdir():  # the containers: their keepers end with them
+    """However far the test came. A keeper that has just begun starts its container later: until there is nobody."""
+    async with asyncio.timeout(30):
+        while pids := _processes_of(machine.root):
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.02)
+        for process in machine.started:
+            await process.wait()
+
+
+def _processes_of(root: Path) -> list[int]:
+    """The kubelet, the bad ones, containers and their keepers: each has the directory in its arguments or its environment."""
+    mark, found = str(root).encode(), []
+    for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0"):
-                os.kill(int(entry.name), signal.SIGKILL)
+            if mark in (entry / "cmdline").read_bytes() or mark in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 async def test_good_ones_do_not_notice_bad_ones(machine: Machine) -> None:

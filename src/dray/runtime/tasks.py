@@ -120,7 +120,8 @@ async def wait_first(*waits: Coroutine[Any, Any, Any]) -> None:
 def run_until_signalled(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """The root of a process: run `main` until it ends or SIGINT/SIGTERM asks to stop.
 
-    The first signal cancels `main`, which unwinds its tree; a second one no longer waits for anything.
+    The first signal cancels `main`, which unwinds its tree; a second one no longer waits for anything. Both are heard also
+    where they were ignored at the start (`dray up &` in a script), as Go's programs do.
     SIGUSR1 makes the log say one level more, SIGUSR2 as much as at the start. Traces are sent meanwhile, if asked for.
     """
 

@@ -40,8 +40,8 @@ esac
 
 def program(host: Host, text: str = PROGRAM) -> Path:
     host.file("/usr/bin/nvidia-smi", text.replace("@HERE@", str(host.root / "usr/bin")), mode=0o755)
-    host.file("/usr/bin/slice", "Default\n")
-    host.file("/usr/bin/mode", "Default\n")
+    host.file("/usr/bin/slice", "Default\n", mode=0o644)
+    host.file("/usr/bin/mode", "Default\n", mode=0o644)
     return host.root / "usr/bin"
 
 

@@ -19,7 +19,7 @@ LOCK = SetUnbindLock(ADDRESS)
 def card(host: Host) -> PciFunction:
     host.driver("vfio-pci")
     host.file(f"{CARD}/information", "Model: \t\t NVIDIA H200\nDevice Minor: \t 3\nGPU Excluded:\t No\n")
-    host.file(f"{CARD}/unbindLock", "0\n")
+    host.file(f"{CARD}/unbindLock", "0\n", mode=0o644)
     return host.pci(ADDRESS, vendor="10de", device="2335", driver="nvidia", iommu_group=2, sriov_total=4)
 
 
@@ -67,7 +67,7 @@ def test_the_last_process_may_take_a_moment_to_end(host: Host, card: PciFunction
 def test_a_driver_that_does_not_take_the_lock(host: Host, card: PciFunction, quick: Executor) -> None:
     """What is written stands before the old text here, and changes nothing."""
     (host.root / CARD.lstrip("/") / "unbindLock").unlink()
-    host.file(f"{CARD}/unbindLock", "somebody has it: 0\n")
+    host.file(f"{CARD}/unbindLock", "somebody has it: 0\n", mode=0o644)
     with pytest.raises(HardwareError, match="does not take the lock"):
         quick.apply(LOCK)
 

@@ -17,6 +17,7 @@ from dray.cli.main import main
 from dray.cli.views.plugins import Plugins, ask_page, look
 from dray.kubelet.runtimes.shim import start_time
 from dray.processes.up.place import RunningUp, UpPlace
+from tests.interrupts import interruptible
 from tests.kubelet.plugins.real_plugin import Plugin
 from tests.processes.kubelet_claims import announced, driver_of, registered
 from tests.processes.kubelet_node import NODE, TAPE, Node, listing, node_in
@@ -145,9 +146,10 @@ async def test_of_a_running_dray_up(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 async def _watched(words: list[str]) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "dray", *words, "--watch"), stdout=asyncio.subprocess.PIPE
-    )
+    with interruptible():
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "dray", *words, "--watch"), stdout=asyncio.subprocess.PIPE
+        )
     assert process.stdout is not None
     async with asyncio.timeout(30):
         await process.stdout.readline()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -89,3 +91,51 @@ async def test_work_is_measured() -> None:
         assert await wait_until(lambda: busy.busy_seconds() > idle.busy_seconds() + 0.3, 60, CLOCK)
         await busy.kill()
         await idle.kill()
+
+
+async def test_work_of_children_that_nobody_saw_is_measured() -> None:
+    """A program may do its work in children that come and go between two readings."""
+    code = """
+import os, time
+for _ in range(4):
+    if os.fork() == 0:
+        end = time.process_time() + 0.1
+        while time.process_time() < end:
+            pass
+        os._exit(0)
+    os.wait()
+open("{done}", "w")
+time.sleep(60)
+"""
+    with private_room() as room:
+        done = room.root / "done"
+        started = program(room, code.format(done=done))
+        await started.start()
+        assert await wait_until(done.exists, 30, CLOCK)
+        assert started.busy_seconds() > 0.3
+        await started.kill()
+
+
+async def test_work_does_not_fall_when_a_process_ends() -> None:
+    """The child's time is in no other process: with SIGCHLD ignored the kernel gives it to nobody."""
+    code = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+child = os.fork()
+while child == 0:
+    pass
+open("{child}.new", "w").write(str(child))
+os.rename("{child}.new", "{child}")
+time.sleep(60)
+"""
+    with private_room() as room:
+        child = room.root / "child"
+        started = program(room, code.format(child=child))
+        await started.start()
+        assert await wait_until(child.exists, 30, CLOCK)
+        assert await wait_until(lambda: started.busy_seconds() > 0.5, 30, CLOCK)
+        before = started.busy_seconds()
+        os.kill(int(child.read_text()), signal.SIGKILL)
+        assert await wait_until(lambda: not Path("/proc", child.read_text()).exists(), 30, CLOCK)
+        assert started.busy_seconds() >= before
+        await started.kill()

@@ -23,6 +23,7 @@ _KUBELET = Path("/var/lib/kubelet")
 _CDI = Path("/var/run/cdi")
 _KILL_SECONDS = 5.0
 _POLL_SECONDS = 0.02
+_TICK_NANOSECONDS = 10**9 // os.sysconf("SC_CLK_TCK")
 # In the new mount namespace: ours in place of the kubelet's, then the program itself under the same process id.
 _ENTER = 'mount --bind "$1" "$2" && mount --bind "$3" "$4" && shift 4 && exec "$@"'
 
@@ -155,6 +156,7 @@ class Program:
         self._environ = dict(environ)
         self._clock = clock
         self._process: asyncio.subprocess.Process | None = None
+        self._work: _Work | None = None
 
     @property
     def is_running(self) -> bool:
@@ -177,6 +179,7 @@ class Program:
                 env={**os.environ, **self._environ},
                 start_new_session=True,
             )
+        self._work = _Work(self._process.pid)
 
     def death(self) -> str:
         """How it ended, with the last line it said; nothing while it runs or before it was started."""
@@ -216,21 +219,43 @@ class Program:
             await asyncio.wait_for(process.wait(), _KILL_SECONDS)
 
     def busy_seconds(self) -> float:
-        """How long it and its children ran or waited for a core so far: the same on a loaded machine."""
-        if self._process is None:
-            return 0.0
-        return sum(_busy(entry, self._process.pid) for entry in Path("/proc").glob("[0-9]*"))
+        """How long it and its children ran or waited for a core so far, those that have ended too. Never falls."""
+        return self._work.read() if self._work else 0.0
 
 
-def _busy(entry: Path, session: int) -> float:
-    """Of one process, where it is of this session."""
-    try:
-        if int((entry / "stat").read_text().rpartition(")")[2].split()[3]) != session:
-            return 0.0
-        texts = [(thread / "schedstat").read_text() for thread in (entry / "task").iterdir()]
-    except OSError:
-        return 0.0
-    return sum(int(word) for text in texts for word in text.split()[:2]) / 1e9
+class _Work:
+    """The work of one session of processes.
+
+    Of each thread that was seen it keeps the time it ran and the time it waited for a core: with both, the sum is the
+    same on a loaded machine. A thread or child that came and went between two readings was not seen; the time it ran is
+    in the totals of its process or of the parent that reaped it.
+    """
+
+    def __init__(self, session: int) -> None:
+        self._session = session
+        self._threads: dict[tuple[str, str, str], tuple[int, int]] = {}
+        self._unseen = 0
+
+    def read(self) -> float:
+        """The seconds so far."""
+        totals = sum(self._see(entry) for entry in Path("/proc").glob("[0-9]*"))
+        ran = sum(ran for ran, _ in self._threads.values())
+        self._unseen = max(self._unseen, totals - ran)
+        return (ran + sum(waited for _, waited in self._threads.values()) + self._unseen) / 1e9
+
+    def _see(self, process: Path) -> int:
+        """Keep what the threads of a process of this session did; the nanoseconds it and its ended children ran."""
+        try:
+            stat = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended meanwhile
+            return 0
+        if int(stat[3]) != self._session:
+            return 0
+        with suppress(OSError):
+            for thread in (process / "task").iterdir():
+                ran, waited = (thread / "schedstat").read_text().split()[:2]
+                self._threads[process.name, stat[19], thread.name] = int(ran), int(waited)
+        return sum(map(int, stat[11:15])) * _TICK_NANOSECONDS
 
 
 def fill_in(command: Sequence[str], words: Mapping[str, str]) -> list[str]:
