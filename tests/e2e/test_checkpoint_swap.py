@@ -1,4 +1,7 @@
-"""State files change hands between the real kubelet and ours: what one wrote, the other goes on with."""
+"""State files change hands between the real kubelet and Dray's device and claim managers: what one wrote, the other goes on with.
+
+The managers run in this process, without the rest of `dray kubelet`; test_kubelet_swap.py changes the whole programs.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +211,7 @@ def containers(document: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(one["containerID"], one["restartCount"]) for one in document["status"]["containerStatuses"]]
 
 
-def test_either_kubelet_goes_on_with_the_files_of_the_other(
+def test_the_kubelet_and_our_managers_go_on_with_each_others_files(
     cluster: Cluster, agent: Agent, driver: Part, tmp_path: Path
 ) -> None:
     agent.wait_serves({GPU: 4})

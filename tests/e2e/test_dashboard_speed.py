@@ -1,4 +1,7 @@
-"""How long a person waits on a page with 1,000 nodes of eight devices. Printed, never judged: machines differ."""
+"""How long a person waits on a page with 1,000 nodes of eight devices. Printed, never judged: machines differ.
+
+The nodes are objects only: kubelets and drivers are played, as in test_dashboard_browser.py.
+"""
 
 from __future__ import annotations
 

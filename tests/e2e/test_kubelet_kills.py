@@ -1,4 +1,7 @@
-"""`dray kubelet` killed between any two steps, with runc, a device plugin, a DRA driver and a real API server.
+"""Dray's kubelet killed between any two steps, with runc, `dray agent` as device plugin and a real API server.
+
+The kubelet is a process that runs what `dray kubelet` runs and can be told where to die (tests/processes/kubelet_program.py).
+Scheduler and DRA driver are played by this process, so that the driver's own record can be compared.
 
 After each kill: what ran and is still wanted runs on with its devices, nothing is given twice; after the restart every
 pod is as it shall be, and all books agree: processes, runc, checkpoint, record of claims, pod resources, the driver's own.
