@@ -1,4 +1,4 @@
-"""Fixtures over a real Kubernetes. `apiserver`: etcd and API server; `cluster`: a whole node. Both for the session.
+"""Fixtures over a real Kubernetes. `apiserver` and `killable`: etcd and API server; `cluster`: a whole node. For the session.
 
 Install the parts first: `make e2e` does, or `python -m dray.testing.kubernetes install`. With pytest-xdist (`-n 3`) lanes.py
 says which files run beside each other; a fixture of the session is then one of each process that has tests for it.
@@ -65,6 +65,12 @@ def changes(before: frozenset[str], after: frozenset[str]) -> list[str]:
 @pytest.fixture(scope="session")
 def apiserver(tools: Tools, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """A real API server with its etcd, no node. Shared by the session: use names of your own and clean them up."""
+    yield from _running(ControlPlane(tools, save_logs=_log_dir()), request)
+
+
+@pytest.fixture(scope="session")
+def killable(tools: Tools, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """As `apiserver`, but tests may kill it, and make etcd forget its history: they start it again."""
     yield from _running(ControlPlane(tools, save_logs=_log_dir()), request)
 
 

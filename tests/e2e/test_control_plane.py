@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import urllib.error
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,6 @@ TAINT_RULE = {
         "taint": {"key": "a.example/broken", "effect": "NoExecute"},
     },
 }
-
-
-@pytest.fixture(scope="module")
-def own(tools: Tools) -> Iterator[ControlPlane]:
-    """An API server that may be killed, while the session's one keeps running."""
-    with ControlPlane(tools) as plane:
-        yield plane
 
 
 def who(plane: ControlPlane, kubeconfig: Path) -> dict[str, object]:
@@ -58,34 +50,36 @@ def test_driver_identity_has_no_rights(apiserver: ControlPlane) -> None:
         apiserver.kubectl("get", "pods", f"--kubeconfig={apiserver.driver_kubeconfig}")
 
 
-def test_the_certificate_is_really_verified(apiserver: ControlPlane, own: ControlPlane) -> None:
+def test_the_certificate_is_really_verified(apiserver: ControlPlane, killable: ControlPlane) -> None:
     with pytest.raises(UnavailableError, match="certificate"):
-        apiserver.kubectl("get", "pods", f"--certificate-authority={own.authority.certificate}")
+        apiserver.kubectl("get", "pods", f"--certificate-authority={killable.authority.certificate}")
 
 
 @pytest.mark.parametrize("end", ["stop_apiserver", "kill_apiserver"])
-def test_restarted_apiserver_keeps_its_address_and_data(own: ControlPlane, end: str) -> None:
-    own.kubectl("create", "namespace", end.replace("_", "-"))
-    getattr(own, end)()
-    assert not own.apiserver.is_running
+def test_restarted_apiserver_keeps_its_address_and_data(killable: ControlPlane, end: str) -> None:
+    killable.kubectl("create", "namespace", end.replace("_", "-"))
+    getattr(killable, end)()
+    assert not killable.apiserver.is_running
     with pytest.raises(urllib.error.URLError):
-        own.request("GET", "/version")
-    own.start_apiserver()
-    assert own.request("GET", f"/api/v1/namespaces/{end.replace('_', '-')}")["status"]["phase"] == "Active"
+        killable.request("GET", "/version")
+    killable.start_apiserver()
+    assert (
+        killable.request("GET", f"/api/v1/namespaces/{end.replace('_', '-')}")["status"]["phase"] == "Active"
+    )
 
 
-def test_old_versions_are_gone_after_compaction(own: ControlPlane) -> None:
+def test_old_versions_are_gone_after_compaction(killable: ControlPlane) -> None:
     path = "/api/v1/namespaces/default/configmaps"
-    old = own.request("GET", path)["metadata"]["resourceVersion"]
-    own.kubectl("create", "configmap", "later")
-    assert own.compact_etcd() > int(old)
-    own.kill_apiserver()
-    own.start_apiserver()
+    old = killable.request("GET", path)["metadata"]["resourceVersion"]
+    killable.kubectl("create", "configmap", "later")
+    assert killable.compact_etcd() > int(old)
+    killable.kill_apiserver()
+    killable.start_apiserver()
     with pytest.raises(urllib.error.HTTPError) as gone:
-        own.request("GET", f"{path}?resourceVersion={old}&resourceVersionMatch=Exact&limit=1")
+        killable.request("GET", f"{path}?resourceVersion={old}&resourceVersionMatch=Exact&limit=1")
     assert gone.value.code == 410
     gone.value.close()
-    event = own.request("GET", f"{path}?watch=1&resourceVersion={old}")
+    event = killable.request("GET", f"{path}?watch=1&resourceVersion={old}")
     assert event["type"] == "ERROR"
     assert event["object"]["code"] == 410
 

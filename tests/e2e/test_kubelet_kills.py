@@ -28,6 +28,7 @@ from tests.e2e.claim_driver import PREPARING, UNPREPARING
 from tests.e2e.killed_node import GPUS, RUNC_CALLS, KilledNode, Seen
 from tests.e2e.kills_scheduler import CLAIM_DEVICES, OVER, Scheduler
 from tests.processes.fault_points import ANY, EFFECTS, STEPS, Target, rarest
+from tests.processes.kubelet_program import NODE
 
 POINTS = (*STEPS, *EFFECTS, *RUNC_CALLS, PREPARING, UNPREPARING)
 KILLS, SEED = campaign(10, 500), 5
@@ -198,14 +199,14 @@ def image(tools: Tools, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def world(tools: Tools, image: Path) -> Iterator[World]:
+def world(tools: Tools, killable: ControlPlane, image: Path) -> Iterator[World]:
     root = Path(tempfile.mkdtemp(prefix="dray-kills-"))
     dice = random.Random(SEED)
-    with ControlPlane(tools) as plane:
-        node = KilledNode(root, tools.path("runc"), plane.kubeconfig)
-        with node.agent(), node.driver.serving():
-            yield World(node, Scheduler(plane, node.driver, root, image, dice), dice)
-            node.clear()
+    node = KilledNode(root, tools.path("runc"), killable.kubeconfig)
+    with node.agent(), node.driver.serving():
+        yield World(node, Scheduler(killable, node.driver, root, image, dice), dice)
+        node.clear()
+    killable.request("DELETE", f"/api/v1/nodes/{NODE}")
     shutil.rmtree(root)
 
 
