@@ -1,4 +1,4 @@
-"""Fixtures over a real Kubernetes. `apiserver` and `killable`: etcd and API server; `cluster`: a whole node. For the session.
+"""Fixtures over a real Kubernetes. `apiserver`, `killable`, `gated`: etcd and API server; `cluster`: a whole node. For the session.
 
 Install the parts first: `make e2e` does, or `python -m dray.testing.kubernetes install`. With pytest-xdist (`-n 3`) lanes.py
 says which files run beside each other; a fixture of the session is then one of each process that has tests for it.
@@ -72,6 +72,13 @@ def apiserver(tools: Tools, request: pytest.FixtureRequest) -> Iterator[ControlP
 def killable(tools: Tools, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
     """As `apiserver`, but tests may kill it, and make etcd forget its history: they start it again."""
     yield from _running(ControlPlane(tools, save_logs=_log_dir()), request)
+
+
+@pytest.fixture(scope="session")
+def gated(tools: Tools, request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+    """As `apiserver`, with features that are alpha in 1.36: without them it drops fields that Dray's keeps and validates."""
+    gates = {"DRAListTypeAttributes": True, "DRANodeAllocatableResources": True}
+    yield from _running(ControlPlane(tools, feature_gates=gates, save_logs=_log_dir()), request)
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dray.errors import UnavailableError
+from dray.testing.kubernetes.certificates import Authority
 from dray.testing.kubernetes.control_plane import ControlPlane
-from dray.testing.kubernetes.tools import Tools
 
 TAINT_RULE = {
     "apiVersion": "resource.k8s.io/v1beta2",
@@ -29,30 +29,30 @@ def who(plane: ControlPlane, kubeconfig: Path) -> dict[str, object]:
     return user
 
 
-def test_device_taint_rules_are_served_as_v1beta2(apiserver: ControlPlane) -> None:
-    apiserver.kubectl("apply", "-f", "-", input=json.dumps(TAINT_RULE))
+def test_device_taint_rules_are_served_as_v1beta2(killable: ControlPlane) -> None:
+    killable.kubectl("apply", "-f", "-", input=json.dumps(TAINT_RULE))
     path = "/apis/resource.k8s.io/v1beta2/devicetaintrules/maintenance"
-    assert apiserver.request("GET", path)["spec"]["taint"]["effect"] == "NoExecute"
-    apiserver.kubectl("delete", "devicetaintrule", "maintenance")
+    assert killable.request("GET", path)["spec"]["taint"]["effect"] == "NoExecute"
+    killable.kubectl("delete", "devicetaintrule", "maintenance")
 
 
-def test_identities_by_token_and_by_certificate(apiserver: ControlPlane) -> None:
-    assert "system:masters" in str(who(apiserver, apiserver.kubeconfig)["groups"])
-    assert "system:masters" in str(who(apiserver, apiserver.certificate_kubeconfig)["groups"])
-    node = who(apiserver, apiserver.kubeconfig_for("system:node:a", "system:nodes"))
+def test_identities_by_token_and_by_certificate(killable: ControlPlane) -> None:
+    assert "system:masters" in str(who(killable, killable.kubeconfig)["groups"])
+    assert "system:masters" in str(who(killable, killable.certificate_kubeconfig)["groups"])
+    node = who(killable, killable.kubeconfig_for("system:node:a", "system:nodes"))
     assert node["username"] == "system:node:a"
     assert "system:nodes" in str(node["groups"])
-    assert who(apiserver, apiserver.driver_kubeconfig)["username"] == "dray-driver"
+    assert who(killable, killable.driver_kubeconfig)["username"] == "dray-driver"
 
 
-def test_driver_identity_has_no_rights(apiserver: ControlPlane) -> None:
+def test_driver_identity_has_no_rights(killable: ControlPlane) -> None:
     with pytest.raises(UnavailableError, match="Forbidden"):
-        apiserver.kubectl("get", "pods", f"--kubeconfig={apiserver.driver_kubeconfig}")
+        killable.kubectl("get", "pods", f"--kubeconfig={killable.driver_kubeconfig}")
 
 
-def test_the_certificate_is_really_verified(apiserver: ControlPlane, killable: ControlPlane) -> None:
+def test_the_certificate_is_really_verified(killable: ControlPlane, tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="certificate"):
-        apiserver.kubectl("get", "pods", f"--certificate-authority={killable.authority.certificate}")
+        killable.kubectl("get", "pods", f"--certificate-authority={Authority(tmp_path).certificate}")
 
 
 @pytest.mark.parametrize("end", ["stop_apiserver", "kill_apiserver"])
@@ -84,7 +84,6 @@ def test_old_versions_are_gone_after_compaction(killable: ControlPlane) -> None:
     assert event["object"]["code"] == 410
 
 
-def test_gates_can_be_chosen(tools: Tools) -> None:
-    with ControlPlane(tools, feature_gates={"DRAListTypeAttributes": True}) as plane:
-        metrics = plane.kubectl("get", "--raw", "/metrics")
+def test_gates_can_be_chosen(gated: ControlPlane) -> None:
+    metrics = gated.kubectl("get", "--raw", "/metrics")
     assert 'kubernetes_feature_enabled{name="DRAListTypeAttributes",stage="ALPHA"} 1' in metrics

@@ -23,6 +23,7 @@ import pytest
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.tools import Tools
 from tests.e2e.busybox_root import make_root
+from tests.e2e.sample_plugin import sample_files
 from tests.e2e.scheduler_part import delete_claims, kube_scheduler
 
 Json = dict[str, Any]
@@ -238,6 +239,13 @@ def pid_of(node: Node, marker: str) -> int:
     return found[0]
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    with sample_files():
+        yield
+
+
+@pytest.mark.usefixtures("alone")
 def test_gos_sample_plugin_serves_pods_and_either_side_may_die(node: Node, rootfs: Path) -> None:
     node.start_plugin()
     node.until(lambda: node.allocatable(SAMPLE) == "2", "two devices allocatable")
