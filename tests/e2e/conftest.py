@@ -142,8 +142,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         if parts.saved_logs is not None:
             terminalreporter.section(f"logs of the real parts: {parts.saved_logs}")
             terminalreporter.write_line(parts.log_ends())
-    began = config.stash.get(BEGAN, None)
-    for directory in sorted(LOGS.glob("*")) if began is not None else ():
+    began = config.stash.get(BEGAN, time.time())
+    for directory in sorted(LOGS.glob("*")):
         logs = [log for log in sorted(directory.rglob("*.log")) if log.stat().st_ctime > began]
         if logs:
             terminalreporter.section(f"logs of the real parts: {directory}")

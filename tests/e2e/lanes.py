@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 LANES: dict[str, tuple[str, ...]] = {}
 _LANE_OF = {file: lane for lane, files in LANES.items() for file in files}
@@ -28,7 +28,7 @@ def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     return sorted(items, key=lambda item: _ORDER.get(lane_of(item.nodeid), len(_ORDER)))
 
 
-class Scheduler(LoadScopeScheduling):
+class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
     """Of pytest-xdist: hands out whole lanes."""
 
     def _split_scope(self, nodeid: str) -> str:

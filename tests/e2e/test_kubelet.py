@@ -146,6 +146,10 @@ class Node:
         """How often a DRA driver has registered so far."""
         return (self.root / "kubelet.log").read_text().count("plugin registered")
 
+    def wait_registered(self, before: int) -> None:
+        """Until a driver has registered once more."""
+        self.until(lambda: self.registrations() > before, "the driver back")
+
     def wait_connected(self, before: int) -> None:
         """Until a plugin has connected once more."""
         self.until(lambda: self.connections() > before, "the plugin back")
@@ -313,7 +317,7 @@ def test_gos_dra_driver_prepares_and_its_cdi_device_reaches_the_container(node: 
         before = node.registrations()
         node.kill(victim)
         node.start_kubelet() if victim == "kubelet" else node.start_driver()
-        node.until(lambda before=before: node.registrations() > before, "the driver back")
+        node.wait_registered(before)
         assert pid_of(node, "77774") == first
     state = json.loads(json.loads((node.root / "dra_manager_state").read_text())["Data"])
     (entry,) = state["ClaimInfoStateList"]
