@@ -12,7 +12,51 @@ from pathlib import PurePath
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-LANES: dict[str, tuple[str, ...]] = {}
+LANES: dict[str, tuple[str, ...]] = {
+    "cluster": (
+        "test_agent",
+        "test_agent_kills",
+        "test_bench_driver",
+        "test_checkpoint_swap",
+        "test_cluster",
+        "test_dashboard_node",
+        "test_doctor",
+        "test_handed_over",
+    ),
+    "cluster with claims": (
+        "test_dra_agent",
+        "test_dra_agent_check",
+        "test_dra_agent_kills",
+        "test_dra_agent_lives",
+    ),
+    "killable API server": (
+        "test_agent_cluster",
+        "test_control_plane",
+        "test_explain_live",
+        "test_kubelet",
+        "test_kubelet_kills",
+        "test_reflector",
+        "test_validation_agrees",
+    ),
+    "deploy": ("test_deploy",),
+    "API server": (
+        "test_apply_agrees",
+        "test_check_peers",
+        "test_client",
+        "test_client_more",
+        "test_controllers",
+        "test_guard",
+        "test_kubectl_agrees",
+        "test_kubelet_events",
+        "test_kubelet_node",
+        "test_openapi_agrees",
+        "test_slices_agree",
+        "test_status_agrees",
+    ),
+    "guest": ("test_machine", "test_machine_agent"),
+    "programs of others": ("test_foreign_programs",),
+    "left behind": ("test_leftovers",),
+}
 _LANE_OF = {file: lane for lane, files in LANES.items() for file in files}
 _ORDER = {lane: number for number, lane in enumerate(LANES)}
 

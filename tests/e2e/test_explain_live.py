@@ -26,6 +26,10 @@ MODEL = f'device.attributes["{DRIVER}"].model'
 WIDGET = "example.com/widget"
 CARD = "example.com/card"
 RESOURCE = "resource.k8s.io/v1"
+PATHS = {
+    "Pod": "/api/v1/namespaces/default/pods",
+    "ResourceClaim": f"/apis/{RESOURCE}/namespaces/default/resourceclaims",
+}
 
 
 def obj(kind: str, name: str, spec: Json, api_version: str = RESOURCE, **more: Any) -> Json:
@@ -206,7 +210,8 @@ def foretold(plane: ControlPlane, path: Path, name: str, objects: list[Json]) ->
     answer = dray(plane.kubeconfig, "explain", f"pod/{name}", "-f", str(path), "-o", "json").document
     assert answer["profile"] == "k8s-1.36"
     (told,) = answer["workloads"]
-    plane.kubectl("apply", "-f", str(path))
+    for one in objects:
+        plane.request("POST", PATHS[one["kind"]], one)
     node = decided(plane, name)
     assert bool(node) == bool(told["fitsOn"]), (name, node, told)
     assert not node or node in told["fitsOn"], (name, node, told)
@@ -330,7 +335,7 @@ def test_random_pods_are_foretold(scenes: ControlPlane, tmp_path: Path) -> None:
 
 def _end(plane: ControlPlane, name: str) -> None:
     """End a pod, and its claims as a controller would."""
-    plane.kubectl("delete", "pod", name, "--force", "--grace-period=0")
+    plane.request("DELETE", f"{PATHS['Pod']}/{name}?gracePeriodSeconds=0")
     delete_claims(plane, name)
 
 

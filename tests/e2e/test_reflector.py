@@ -202,13 +202,13 @@ async def test_caches_and_logs_survive_kills_under_writes(
                 for writer in crew:
                     writer.stopped = True
             slowest = max(slowest, await caught_up(client, witnesses))
-    check_nothing_invented(witnesses, writers)
-    for witness in witnesses:  # it was no fair-weather run
-        stats = witness.reflector.stats
-        assert stats.failures >= ROUNDS
-        assert stats.lists > ROUNDS // 2
     with capsys.disabled():
         report(witnesses, writers, slowest)
+    check_nothing_invented(witnesses, writers)
+    stats = [witness.reflector.stats for witness in witnesses]  # it was no fair-weather run
+    assert all(one.failures >= ROUNDS for one in stats)
+    # Whoever has seen the newest write of all can go on after a compaction; the others list again.
+    assert sum(one.lists - 1 for one in stats) >= ROUNDS // 2
     await asyncio.to_thread(killable.kubectl, "delete", "configmaps,resourceslices", "--all")
 
 
