@@ -1,4 +1,4 @@
-"""The fleet of tests/dashboard in a thread of its own, for tests that wait for a browser in theirs."""
+"""The fleet of tests/dashboard, with its played kubelets, in a thread of its own, for tests that wait for a browser in theirs."""
 
 from __future__ import annotations
 

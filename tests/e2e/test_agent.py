@@ -26,6 +26,7 @@ from tests.e2e.agent_part import (
     plugin_sockets,
     wait_allocatable,
 )
+from tests.e2e.sample_plugin import sample_files
 from tests.e2e.test_cluster import PLUGIN_RESOURCE, pod, run
 
 GPU = "example.com/gpu"
@@ -201,6 +202,13 @@ def test_beside_kubevirt_only_external_entries_are_served(
     assert plugin_sockets(cluster) == ["kubevirt-example.com-ours.sock"]
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    with sample_files():
+        yield
+
+
+@pytest.mark.usefixtures("alone")
 def test_what_another_plugin_serves_is_left_to_it(cluster: Cluster, start: Start) -> None:
     other = cluster.spawn("rival", cluster.tools.path("sample-device-plugin"))
     wait_allocatable(cluster, {PLUGIN_RESOURCE: 2}, other)
@@ -222,7 +230,6 @@ def test_what_another_plugin_serves_is_left_to_it(cluster: Cluster, start: Start
     theirs = pod("with-theirs", "ls /tmp", hostNetwork=True, resources=limits(PLUGIN_RESOURCE))
     device = run(cluster, theirs).strip()
     assert device in ("Dev-1", "Dev-2")
-    Path("/tmp", device).unlink()  # the peer makes its devices there, wherever it runs
     other.stop()
     agent.wait_serves({PLUGIN_RESOURCE: 3, TUN: SHARES})
 

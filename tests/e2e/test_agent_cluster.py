@@ -24,7 +24,7 @@ from dray.client.http import Request
 from dray.client.kubeconfig import find_access
 from dray.client.requests import PatchType, Selection
 from dray.dra.parcels import ClaimRef
-from dray.errors import DeniedError, Error
+from dray.errors import DeniedError, Error, NotFoundError
 from dray.processes.agent_config import Served
 from dray.processes.agent_config.config_place import KUBEVIRTS, ConfigMapPlace, KubeVirtPlace, Place
 from dray.processes.agent_parts.cluster import AgentCluster, ClusterSide, agent_cluster
@@ -33,7 +33,6 @@ from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part
-from dray.testing.kubernetes.tools import Tools
 
 PAGE = Path("docs/reference/agent.md")
 NODE, OTHER, DRIVER = "node-1", "node-2", "sim.dray.internal"
@@ -128,30 +127,44 @@ class Scene:
         await self.admin.patch(KUBEVIRTS, "kubevirt", change, PatchType.JSON, namespace="kubevirt")
 
 
-@pytest.fixture
-async def scene(tools: Tools, tmp_path: Path) -> AsyncIterator[Scene]:
-    """An API server of its own: it is killed here."""
-    plane = ControlPlane(tools)
-    await asyncio.to_thread(plane.__enter__)
-    try:
-        async with Client(find_access(plane.kubeconfig, environ={})) as admin:
-            found = Scene(plane, admin, tmp_path)
-            await _fill(found)
-            yield found
-    finally:
-        await asyncio.to_thread(plane.__exit__, None, None, None)
+@pytest.fixture(scope="module")
+def filled(killable: ControlPlane) -> Iterator[tuple[ControlPlane, str]]:
+    """The objects of the page, KubeVirt's kind, two nodes; and the token of the agent on one of them."""
 
+    async def fill() -> str:
+        async with Client(find_access(killable.kubeconfig, environ={})) as admin:
+            scene = Scene(killable, admin, Path())
+            await scene.create(load_values(DEFINITION)[0].value)
+            await scene.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubevirt"}})
+            for document in documents():
+                await scene.create(document)
+            for name in (NODE, OTHER):
+                await admin.create(NODES, {"metadata": {"name": name}})
+            await scene.mount_token()
+            return scene.token
 
-async def _fill(scene: Scene) -> None:
-    await scene.create(load_values(DEFINITION)[0].value)
-    await scene.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubevirt"}})
-    for document in documents():
-        await scene.create(document)
+    yield killable, asyncio.run(fill())
     for name in (NODE, OTHER):
-        await scene.admin.create(NODES, {"metadata": {"name": name, "labels": {"gpu": "a"}}})
-    await scene.mount_token()
-    kubevirt = {"metadata": {"name": "kubevirt", "namespace": "kubevirt"}, "spec": {"configuration": MDEVS}}
-    await eventually(lambda: scene.admin.create(KUBEVIRTS, with_kind(kubevirt)))
+        killable.request("DELETE", f"/api/v1/nodes/{name}")
+
+
+@pytest.fixture
+async def scene(filled: tuple[ControlPlane, str], tmp_path: Path) -> AsyncIterator[Scene]:
+    """Labels, settings and events as at the beginning."""
+    plane, token = filled
+    async with Client(find_access(plane.kubeconfig, environ={})) as admin:
+        found = Scene(plane, admin, tmp_path, token)
+        await found.label(gpu="a")
+        with contextlib.suppress(NotFoundError):
+            await admin.delete(CONFIG_MAPS, "dray-agent", namespace="kubevirt")
+        for event in (await admin.list(EVENTS)).items:
+            await admin.delete(EVENTS, event.metadata.name, namespace=event.metadata.namespace)
+        with contextlib.suppress(NotFoundError):
+            await admin.delete(KUBEVIRTS, "kubevirt", namespace="kubevirt")
+        meta = {"name": "kubevirt", "namespace": "kubevirt"}
+        kubevirt = with_kind({"metadata": meta, "spec": {"configuration": MDEVS}})
+        await eventually(lambda: admin.create(KUBEVIRTS, kubevirt))
+        yield found
 
 
 def with_kind(document: dict[str, Any]) -> dict[str, Any]:

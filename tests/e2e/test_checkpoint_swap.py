@@ -1,11 +1,17 @@
-"""State files change hands between the real kubelet and ours: what one wrote, the other goes on with."""
+"""State files change hands between the real kubelet and Dray's: what one wrote, the other goes on with.
+
+First Dray's device and claim managers alone, in this process, so that their files can be compared; then the whole program
+`dray kubelet` and the real kubelet take turns on one node.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,16 +30,21 @@ from dray.kubelet.devices.grants import Grant
 from dray.kubelet.devices.known import Device
 from dray.kubelet.metrics import KubeletMetrics
 from dray.kubelet.podresources import PodResourcesServer, RateLimit, Sources
+from dray.kubelet.runtimes.cri_requests import cgroup_parent
+from dray.kubelet.runtimes.records import make_id
 from dray.processes.kubelet_parts.views import ClaimsSeen
 from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.cluster import Cluster
 from dray.testing.kubernetes.part import Part, wait_until
 from dray.wire.connect import connect
+from dray.wire.cri import RuntimeClient
+from dray.wire.gen import cri_v1_pb2 as cri
 from dray.wire.gen import dra_v1_pb2 as pb
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse
 from dray.wire.gen.podresources_v1_pb2 import ListPodResourcesRequest, ListPodResourcesResponse
 from dray.wire.podresources import SOCKET, PodResourcesClient
 from tests.e2e.agent_part import Agent
+from tests.e2e.cgroups import cgroups_like
 from tests.e2e.test_cluster import CLAIM, CLASS, DRIVER, pod
 from tests.kubelet.claims.world import Api, Driver, World
 from tests.kubelet.devices.small_node import SmallNode, SmallPlugin
@@ -43,6 +54,7 @@ Answer = dict[str, list[Any]]
 GPU, VARIABLE = "example.com/swapped", "SIM_RESOURCE_EXAMPLE_COM_SWAPPED"
 SIM = {"dray": {"sim": {"devices": [{"name": "gpu", "count": 4, "resourceName": GPU, "numaNodes": 2}]}}}
 PODS = ("swap-two", "swap-claim")
+REST = "swap-rest"
 COMPLAINTS = ("checkpoint is corrupted", "failing to read checkpoint", "DRA state file")
 
 
@@ -58,7 +70,7 @@ def driver(cluster: Cluster) -> Iterator[Part]:
     for document in (CLASS, CLAIM):
         cluster.kubectl("apply", "-f", "-", input=json.dumps(document))
     yield part
-    cluster.kubectl("delete", "pod", "--ignore-not-found", *PODS, "swap-rest")
+    cluster.kubectl("delete", "pod", "--ignore-not-found", *PODS, REST)
     cluster.kubectl("delete", "resourceclaim", "peer")
     part.stop()
     cluster.kubectl("delete", "deviceclass", "peer")
@@ -72,16 +84,15 @@ def agent(cluster: Cluster, tmp_path: Path) -> Iterator[Agent]:
     made.part.stop()
 
 
-def start_pods(cluster: Cluster) -> dict[str, Json]:
+def start_pods(cluster: Cluster, **spec: Any) -> dict[str, Json]:
     """One pod with two containers, one with a claim and a device. They go on until they are deleted."""
-    two = pod("swap-two", "env; exec sleep 1000", hostNetwork=True, resources=gpus(1))
+    two = pod("swap-two", "env; exec sleep 1000", hostNetwork=True, resources=gpus(1), **spec)
     second = {**two["spec"]["containers"][0], "name": "second", "resources": gpus(2)}
     two["spec"]["containers"].append(second)
     resources = {"claims": [{"name": "device"}], **gpus(1)}
     claims = [{"name": "device", "resourceClaimName": "peer"}]
-    one = pod(
-        "swap-claim", "env; exec sleep 1000", hostNetwork=True, resources=resources, resourceClaims=claims
-    )
+    spec |= {"hostNetwork": True, "resources": resources, "resourceClaims": claims}
+    one = pod("swap-claim", "env; exec sleep 1000", **spec)
     for manifest in (two, one):
         cluster.kubectl("apply", "-f", "-", input=json.dumps(manifest))
     return {name: cluster.wait_pod(name) for name in PODS}
@@ -96,7 +107,7 @@ def shown(answer: ListPodResourcesResponse) -> Answer:
     """The answer for our pods, in an order of its own: a kubelet has none."""
     found: Answer = {}
     for entry in answer.pod_resources:
-        if entry.name in PODS:
+        if entry.name in (*PODS, REST):
             for container in entry.containers:
                 devices = [
                     (one.resource_name, list(one.device_ids), [node.ID for node in one.topology.nodes])
@@ -208,7 +219,7 @@ def containers(document: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(one["containerID"], one["restartCount"]) for one in document["status"]["containerStatuses"]]
 
 
-def test_either_kubelet_goes_on_with_the_files_of_the_other(
+def test_the_kubelet_and_our_managers_go_on_with_each_others_files(
     cluster: Cluster, agent: Agent, driver: Part, tmp_path: Path
 ) -> None:
     agent.wait_serves({GPU: 4})
@@ -266,10 +277,10 @@ def test_either_kubelet_goes_on_with_the_files_of_the_other(
         "apply",
         "-f",
         "-",
-        input=json.dumps(pod("swap-rest", "env; exec sleep 1000", hostNetwork=True, resources=gpus(1))),
+        input=json.dumps(pod(REST, "env; exec sleep 1000", hostNetwork=True, resources=gpus(1))),
     )
-    cluster.wait_pod("swap-rest")
-    assert f"{VARIABLE}={left[1][0]}" in cluster.pod_log("swap-rest").splitlines()
+    cluster.wait_pod(REST)
+    assert f"{VARIABLE}={left[1][0]}" in cluster.pod_log(REST).splitlines()
     wait_until(lambda: not claims_in(theirs / CLAIMS), "the claim of our file to be given back", 30.0)
 
 
@@ -292,3 +303,103 @@ def test_a_wrong_checksum_would_be_complained_about(cluster: Cluster) -> None:
     path.write_text(whole)
     cluster.start_kubelet()
     cluster.wait_node()
+
+
+@pytest.fixture
+def state(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
+    """For a `dray kubelet`; the cgroups of its pods, which it leaves for the next one, are removed."""
+    directory = tmp_path / "dray-kubelet"
+    yield directory
+    if not cluster.kubelet.is_running:
+        cluster.start_kubelet()
+        cluster.wait_node()
+    asyncio.run(end_containers(cluster))
+    group = cgroup_parent(make_id(directory / "containers")[:12], cri.CGROUPFS)[1:]
+
+    def are_gone() -> bool:
+        for path in cgroups_like(group):
+            with suppress(OSError):  # the last container is still on its way out
+                path.rmdir()
+        return not cgroups_like(group)
+
+    wait_until(are_gone, "the cgroups to be empty", 30.0)
+
+
+def dray_kubelet(cluster: Cluster, state: Path) -> Part:
+    """In the place of the real one: its identity, its directories, its containerd."""
+    words = [f"--kubeconfig={cluster.node_kubeconfig}", f"--node-name={cluster.node_name}", "--runtime=cri"]
+    words += [f"--state-dir={state}", "--metrics-address=none", "--listen=none"]
+    return cluster.spawn("dray-kubelet", sys.executable, "-m", "dray", "kubelet", *words)
+
+
+async def end_containers(cluster: Cluster) -> None:
+    """All of the node, as by a reboot."""
+    async with connect(cluster.dirs.run / "containerd/containerd.sock", timeout=30) as channel:
+        runtime = RuntimeClient(channel)
+        for one in (await runtime.list_pod_sandbox(cri.ListPodSandboxRequest())).items:
+            await runtime.stop_pod_sandbox(cri.StopPodSandboxRequest(pod_sandbox_id=one.id))
+            await runtime.remove_pod_sandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=one.id))
+
+
+def starts(cluster: Cluster, granted: Answer) -> dict[str, int]:
+    """How often each container was started with exactly these devices."""
+    found = {}
+    for key, (devices, _) in granted.items():
+        name, _, container = key.partition("/")
+        wanted = {one for _, ids, _ in devices for one in ids}
+        lines = cluster.pod_log(name, container=container).splitlines()
+        told = [line.removeprefix(f"{VARIABLE}=") for line in lines if line.startswith(f"{VARIABLE}=")]
+        found[key] = sum(set(one.split(",")) == wanted for one in told)
+    return found
+
+
+def wait_started(cluster: Cluster, granted: Answer, times: int, kubelet: Part) -> None:
+    wanted = dict.fromkeys(granted, times)
+    what = f"every container to be started {times} times with its devices"
+    wait_until(lambda: starts(cluster, granted) == wanted, what, 60.0, (kubelet,), poll=0.2)
+
+
+def test_the_kubelet_and_dray_kubelet_take_turns_on_one_node(
+    cluster: Cluster, state: Path, agent: Agent, driver: Part
+) -> None:
+    """Each runs containers of its own. `dray kubelet` does not see those of the other, so they are ended before it comes;
+    the kubelet finds Dray's, which are not as it would make them, and replaces them."""
+    theirs = cluster.dirs.kubelet
+    agent.wait_serves({GPU: 4})
+    start_pods(cluster, restartPolicy="Always")
+    truth = answers(cluster)
+    assert sorted(truth) == ["swap-claim/main", "swap-two/main", "swap-two/second"]
+    wait_started(cluster, truth, 1, cluster.kubelet)
+
+    cluster.stop_kubelet()
+    asyncio.run(end_containers(cluster))
+    ours = dray_kubelet(cluster, state)
+    try:
+        wait_started(cluster, truth, 2, ours)
+        assert answers(cluster) == truth
+        assert cluster.pod_log("swap-claim").splitlines().count("user_colour=blue") == 2
+        agent.wait_serves({GPU: 4})
+        # It goes on with them: what the kubelet had prepared is given back, and its device is free, no other.
+        (left,) = truth["swap-claim/main"][0]
+        cluster.kubectl("delete", "pod", "swap-claim", "--wait=true", timeout=60)
+        wait_until(lambda: not claims_in(theirs / CLAIMS), "the claim to be given back", 30.0, (ours,))
+        spec = {"hostNetwork": True, "resources": gpus(1), "restartPolicy": "Always"}
+        rest = pod(REST, "env; exec sleep 1000", **spec)
+        cluster.kubectl("apply", "-f", "-", input=json.dumps(rest))
+        cluster.wait_pod(REST)
+        granted = answers(cluster)
+        assert granted == {
+            **{key: value for key, value in truth.items() if key.startswith("swap-two/")},
+            f"{REST}/main": [[left], []],
+        }
+    finally:
+        ours.stop(30.0)
+    assert ours.returncode == 0
+
+    before = starts(cluster, granted)
+    cluster.start_kubelet()
+    cluster.wait_node()
+    agent.wait_serves({GPU: 4})
+    again = {key: count + 1 for key, count in before.items()}
+    wait_until(lambda: starts(cluster, granted) == again, "containers of its own", 60.0, (cluster.kubelet,))
+    assert answers(cluster) == granted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from dray.errors import UnavailableError
 from dray.testing.kubernetes.cluster import Cluster
 from dray.testing.kubernetes.images import BUSYBOX
 from dray.testing.kubernetes.part import Part, wait_until
+from tests.e2e.sample_plugin import sample_files
 
 PLUGIN_RESOURCE = "example.com/resource"
 DRIVER = "test-driver.cdi.k8s.io"
@@ -72,11 +72,10 @@ def test_failed_pod_is_said_at_once(cluster: Cluster) -> None:
 
 @pytest.fixture
 def device_plugin(cluster: Cluster) -> Iterator[Part]:
-    plugin = cluster.spawn("sample-device-plugin", cluster.tools.path("sample-device-plugin"))
-    yield plugin
-    plugin.stop()
-    for device in ("Dev-1", "Dev-2"):
-        Path("/tmp", device).unlink(missing_ok=True)  # the peer makes its devices there, wherever it runs
+    with sample_files():
+        plugin = cluster.spawn("sample-device-plugin", cluster.tools.path("sample-device-plugin"))
+        yield plugin
+        plugin.stop()
 
 
 def test_go_device_plugin_serves_a_pod(cluster: Cluster, device_plugin: Part) -> None:

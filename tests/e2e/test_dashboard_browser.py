@@ -1,4 +1,8 @@
-"""What people do with the dashboard, done in a real Chromium against a real fleet."""
+"""What people do with the dashboard, done in a real Chromium.
+
+The fleet is that of tests/dashboard/fleet_script.py: Dray's API server, scheduler, controllers and dashboard in this
+process; kubelets and drivers are played. test_dashboard_node.py opens it on a real node.
+"""
 
 from __future__ import annotations
 

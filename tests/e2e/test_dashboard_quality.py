@@ -1,4 +1,7 @@
-"""The dashboard for everyone, everywhere: accessible, on a phone, dark, and safe with whatever objects say."""
+"""The dashboard for everyone, everywhere: accessible, on a phone, dark, and safe with whatever objects say.
+
+Kubelets and drivers are played, as in test_dashboard_browser.py.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The page that tells why: at once that somebody works on it, nothing for those who left, and what a kubelet says."""
+"""The page that tells why: at once that somebody works on it, nothing for those who left, and what a kubelet says.
+
+Kubelets and drivers are played, as in test_dashboard_browser.py: what a kubelet says is written by the tests.
+"""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from dray.cli.main import main
-from dray.testing.kubernetes import commands
 from dray.testing.kubernetes.control_plane import ControlPlane
-from dray.testing.kubernetes.part import Part, wait_until
-from dray.testing.kubernetes.tools import KUBERNETES_VERSION, Tools
+from dray.testing.kubernetes.part import wait_until
+from dray.testing.kubernetes.tools import KUBERNETES_VERSION
 from tests.campaign import campaign, seeded
+from tests.e2e.scheduler_part import delete_claims, kube_scheduler
 
 Json = dict[str, Any]
 DRIVER = "gpu.example.com"
@@ -26,6 +26,10 @@ MODEL = f'device.attributes["{DRIVER}"].model'
 WIDGET = "example.com/widget"
 CARD = "example.com/card"
 RESOURCE = "resource.k8s.io/v1"
+PATHS = {
+    "Pod": "/api/v1/namespaces/default/pods",
+    "ResourceClaim": f"/apis/{RESOURCE}/namespaces/default/resourceclaims",
+}
 
 
 def obj(kind: str, name: str, spec: Json, api_version: str = RESOURCE, **more: Any) -> Json:
@@ -139,20 +143,17 @@ WAITS = {
 
 
 @pytest.fixture(scope="module")
-def plane(tools: Tools) -> Iterator[ControlPlane]:
+def plane(killable: ControlPlane) -> Iterator[ControlPlane]:
     """An API server with the real scheduler and three nodes on paper."""
-    with ControlPlane(tools) as running:
-        for name, (resources, spec) in NODES.items():
-            _make_node(running, name, resources, spec)
-        running.kubectl("apply", "-f", "-", input=_listed(OBJECTS))
-        scheduler = Part(
-            "kube-scheduler", commands.scheduler(running.settings, running.identities), running.directory
-        )
-        scheduler.start()
-        try:
-            yield running
-        finally:
-            scheduler.stop()
+    for name, (resources, spec) in NODES.items():
+        _make_node(killable, name, resources, spec)
+    killable.kubectl("apply", "-f", "-", input=_listed(OBJECTS))
+    with kube_scheduler(killable):
+        yield killable
+    killable.kubectl("delete", "pods", "--all", "--force", "--grace-period=0")
+    delete_claims(killable)
+    killable.kubectl("delete", "-f", "-", input=_listed(OBJECTS))
+    killable.kubectl("delete", "nodes", *NODES)
 
 
 def _listed(objects: list[Json]) -> str:
@@ -209,7 +210,8 @@ def foretold(plane: ControlPlane, path: Path, name: str, objects: list[Json]) ->
     answer = dray(plane.kubeconfig, "explain", f"pod/{name}", "-f", str(path), "-o", "json").document
     assert answer["profile"] == "k8s-1.36"
     (told,) = answer["workloads"]
-    plane.kubectl("apply", "-f", str(path))
+    for one in objects:
+        plane.request("POST", PATHS[one["kind"]], one)
     node = decided(plane, name)
     assert bool(node) == bool(told["fitsOn"]), (name, node, told)
     assert not node or node in told["fitsOn"], (name, node, told)
@@ -333,15 +335,8 @@ def test_random_pods_are_foretold(scenes: ControlPlane, tmp_path: Path) -> None:
 
 def _end(plane: ControlPlane, name: str) -> None:
     """End a pod, and its claims as a controller would."""
-    plane.kubectl("delete", "pod", name, "--force", "--grace-period=0")
-    for one in plane.request("GET", "/apis/resource.k8s.io/v1/resourceclaims")["items"]:
-        meta = one["metadata"]
-        if name in (meta["name"], *(owner["name"] for owner in meta.get("ownerReferences", []))):
-            path = f"/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/{meta['name']}"
-            stored = plane.request("PUT", f"{path}/status", {**one, "status": {}})
-            stored["metadata"]["finalizers"] = []
-            plane.request("PUT", path, stored)
-            plane.request("DELETE", path)
+    plane.request("DELETE", f"{PATHS['Pod']}/{name}?gracePeriodSeconds=0")
+    delete_claims(plane, name)
 
 
 def _random(dice: random.Random, name: str) -> list[Json]:
@@ -363,11 +358,11 @@ def _random(dice: random.Random, name: str) -> list[Json]:
     return [pod(name, limits={WIDGET: "1"} | limits, init=init, **spec)]
 
 
-def test_a_server_that_is_gone(tools: Tools, tmp_path: Path) -> None:
-    with ControlPlane(tools) as own:
-        kept = tmp_path / "kubeconfig"
-        kept.write_text(own.kubeconfig.read_text())
-        own.stop_apiserver()
-        shown = dray(kept, "explain")
-        assert (shown.code, shown.out, shown.err.count("\n")) == (3, "", 1)
-        assert "cannot connect" in shown.err and own.server in shown.err
+def test_a_server_that_is_gone(killable: ControlPlane) -> None:
+    killable.kill_apiserver()
+    try:
+        shown = dray(killable.kubeconfig, "explain")
+    finally:
+        killable.start_apiserver()
+    assert (shown.code, shown.out, shown.err.count("\n")) == (3, "", 1)
+    assert "cannot connect" in shown.err and killable.server in shown.err

@@ -20,6 +20,7 @@ from dray.testing.kubernetes.embedded import EmbeddedCluster
 from dray.testing.kubernetes.images import BUSYBOX
 from dray.testing.kubernetes.part import Part, wait_until
 from dray.testing.kubernetes.tools import Tools
+from tests.e2e.sample_plugin import sample_files
 
 DRIVER = "test-driver.cdi.k8s.io"
 PLUGIN_RESOURCE = "example.com/resource"
@@ -271,13 +272,12 @@ def _printed(node: EmbeddedCluster, name: str) -> str:
 
 
 def test_the_go_device_plugin_serves_a_pod(node: EmbeddedCluster) -> None:
-    plugin = node.spawn("sample-device-plugin", node.tools.path("sample-device-plugin"))
-
     def is_published() -> bool:
         found = node.request("GET", f"/api/v1/nodes/{node.node_name}")
         return bool(found["status"]["allocatable"].get(PLUGIN_RESOURCE) == "2")
 
-    try:
+    with sample_files():
+        plugin = node.spawn("sample-device-plugin", node.tools.path("sample-device-plugin"))
         wait_until(is_published, "two devices in the node's status", TIMEOUT_S, (plugin,))
         resources = {"resources": {"limits": {PLUGIN_RESOURCE: "1"}}}
         spec = pod_spec("ls /tmp", container=resources, restartPolicy="Never")
@@ -285,10 +285,7 @@ def test_the_go_device_plugin_serves_a_pod(node: EmbeddedCluster) -> None:
         node.wait_pod("plugged", "Succeeded")
         assert node.pod_log("plugged") in ("Dev-1\n", "Dev-2\n")
         node.kubectl("delete", "pod", "plugged")
-    finally:
         plugin.stop()
-        for device in ("Dev-1", "Dev-2"):
-            Path("/tmp", device).unlink(missing_ok=True)  # the peer makes its devices there, wherever it runs
 
 
 def test_nobody_complained(node: EmbeddedCluster, driver: Part) -> None:

@@ -20,11 +20,11 @@ from urllib.error import HTTPError
 
 import pytest
 
-from dray.testing.kubernetes import commands
 from dray.testing.kubernetes.control_plane import ControlPlane
-from dray.testing.kubernetes.part import Part
 from dray.testing.kubernetes.tools import Tools
 from tests.e2e.busybox_root import make_root
+from tests.e2e.sample_plugin import sample_files
+from tests.e2e.scheduler_part import delete_claims, kube_scheduler
 
 Json = dict[str, Any]
 NODE, SAMPLE, DRIVER = "dray-node", "example.com/resource", "test-driver.cdi.k8s.io"
@@ -142,6 +142,14 @@ class Node:
         """How often a device plugin has connected so far."""
         return (self.root / "kubelet.log").read_text().count("device plugin connected")
 
+    def registrations(self) -> int:
+        """How often a DRA driver has registered so far."""
+        return (self.root / "kubelet.log").read_text().count("plugin registered")
+
+    def wait_registered(self, before: int) -> None:
+        """Until a driver has registered once more."""
+        self.until(lambda: self.registrations() > before, "the driver back")
+
     def wait_connected(self, before: int) -> None:
         """Until a plugin has connected once more."""
         self.until(lambda: self.connections() > before, "the plugin back")
@@ -170,15 +178,12 @@ def rootfs(tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plane(tools: Tools) -> Iterator[ControlPlane]:
-    with ControlPlane(tools) as running:
-        name, scheduler = "kube-scheduler", commands.scheduler(running.settings, running.identities)
-        part = Part(name, scheduler, running.directory)
-        part.start()
-        try:
-            yield running
-        finally:
-            part.stop()
+def plane(killable: ControlPlane) -> Iterator[ControlPlane]:
+    with kube_scheduler(killable):
+        yield killable
+    delete_claims(killable)
+    killable.kubectl("delete", "deviceclass", "test")
+    killable.kubectl("delete", "resourceslices", f"--field-selector=spec.driver={DRIVER}")
 
 
 @pytest.fixture
@@ -238,6 +243,13 @@ def pid_of(node: Node, marker: str) -> int:
     return found[0]
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    with sample_files():
+        yield
+
+
+@pytest.mark.usefixtures("alone")
 def test_gos_sample_plugin_serves_pods_and_either_side_may_die(node: Node, rootfs: Path) -> None:
     node.start_plugin()
     node.until(lambda: node.allocatable(SAMPLE) == "2", "two devices allocatable")
@@ -302,9 +314,10 @@ def test_gos_dra_driver_prepares_and_its_cdi_device_reaches_the_container(node: 
     node.until(lambda: "user_color=blue" in node.log("user"), "the driver's variable in the container")
     first = pid_of(node, "77774")
     for victim in ("kubelet", "driver"):
+        before = node.registrations()
         node.kill(victim)
         node.start_kubelet() if victim == "kubelet" else node.start_driver()
-        time.sleep(2)
+        node.wait_registered(before)
         assert pid_of(node, "77774") == first
     state = json.loads(json.loads((node.root / "dra_manager_state").read_text())["Data"])
     (entry,) = state["ClaimInfoStateList"]

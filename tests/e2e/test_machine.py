@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -262,14 +263,19 @@ def test_nothing_of_this_machine_can_be_written(machine: Machine) -> None:
 
 
 def test_when_the_owner_is_killed_nothing_is_left() -> None:
-    before = set(leftovers.directories())
     with subprocess.Popen([sys.executable, "-c", STARTS_ONE], start_new_session=True) as owner:
-        directory = _until(
-            lambda: next((path for path in leftovers.directories() if path not in before), None)
-        )
+        directory = _until(lambda: _locked_by(owner.pid))
         _until((directory / "guest").exists)
         os.kill(owner.pid, signal.SIGKILL)
     _until(lambda: leftovers.remains(directory) == [])
+
+
+def _locked_by(pid: int) -> Path | None:
+    """The private directory whose lock this process has open."""
+    files = []
+    with suppress(FileNotFoundError):  # files come and go
+        files = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    return next((path for path in leftovers.directories() if str(path / leftovers.LOCK) in files), None)
 
 
 def _until(question: Any) -> Any:

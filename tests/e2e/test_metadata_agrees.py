@@ -1,7 +1,9 @@
 """Metadata files (KEP-5304) of claims that we prepare are read by Kubernetes' own decoder and by KubeVirt's virt-launcher.
 
-The way there is the real one too: claims are prepared, the reference implementation of CDI makes mounts of what the
-kubelet is answered, and the readers look where they always look, below the root of a container.
+No kubelet, agent or container is there: `dray.dra`'s Preparer prepares the claims in this process, for drivers that add
+nothing of their own, and of devices read from made-up machines. The reference implementation of CDI says which mounts a
+container would get; links stand for them, and the readers look where they always look, below the root of a container.
+test_dra_agent.py reads the files in containers of a real node.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -24,10 +23,9 @@ from dray.client.store import Added, Change, Deleted, Entry, Key, Modified, repl
 from dray.errors import ConflictError, Error, NotFoundError
 from dray.runtime.backoff import BackoffPolicy
 from dray.testing.kubernetes.control_plane import ControlPlane
-from dray.testing.kubernetes.tools import Tools
 from tests.campaign import campaign
 
-ROUNDS = campaign(10, 20)
+ROUNDS = campaign(4, 20)
 WRITERS = 4
 OBJECTS = 24
 CONFIG = ReflectorConfig(
@@ -36,13 +34,6 @@ CONFIG = ReflectorConfig(
 SELECTED = Selection("default", labels="picked=yes")
 
 T = TypeVar("T", bound=Model)
-
-
-@pytest.fixture
-def plane(tools: Tools) -> Iterator[ControlPlane]:
-    """An API server that may be killed."""
-    with ControlPlane(tools) as running:
-        yield running
 
 
 @dataclass
@@ -181,9 +172,9 @@ async def disturb(plane: ControlPlane, number: int) -> None:
 
 
 async def test_caches_and_logs_survive_kills_under_writes(
-    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+    killable: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    access = find_access(plane.kubeconfig, environ={})
+    access = find_access(killable.kubeconfig, environ={})
     slowest = 0.0
     async with (
         Client(access) as client,
@@ -207,17 +198,18 @@ async def test_caches_and_logs_survive_kills_under_writes(
             async with asyncio.TaskGroup() as round_group:
                 for writer in crew:
                     round_group.create_task(writer.run())
-                await disturb(plane, number)
+                await disturb(killable, number)
                 for writer in crew:
                     writer.stopped = True
             slowest = max(slowest, await caught_up(client, witnesses))
-    check_nothing_invented(witnesses, writers)
-    for witness in witnesses:  # it was no fair-weather run
-        stats = witness.reflector.stats
-        assert stats.failures >= ROUNDS
-        assert stats.lists > 5
     with capsys.disabled():
         report(witnesses, writers, slowest)
+    check_nothing_invented(witnesses, writers)
+    stats = [witness.reflector.stats for witness in witnesses]  # it was no fair-weather run
+    assert all(one.failures >= ROUNDS for one in stats)
+    # Whoever has seen the newest write of all can go on after a compaction; the others list again.
+    assert sum(one.lists - 1 for one in stats) >= ROUNDS // 2
+    await asyncio.to_thread(killable.kubectl, "delete", "configmaps,resourceslices", "--all")
 
 
 def check_nothing_invented(witnesses: list[Witness[Any]], writers: list[Writer]) -> None:
@@ -239,19 +231,21 @@ def report(witnesses: list[Witness[Any]], writers: list[Writer], slowest: float)
         print(f"  {witness.reflector.resource} {witness.selection.labels}: {counts}; {stats}")
 
 
-async def test_old_versions_expire_after_compaction(plane: ControlPlane) -> None:
-    async with Client(find_access(plane.kubeconfig, environ={})) as client:
+async def test_old_versions_expire_after_compaction(killable: ControlPlane) -> None:
+    async with Client(find_access(killable.kubeconfig, environ={})) as client:
         for number in range(3):
             document = {"metadata": {"name": f"c{number}", "namespace": "default"}}
             await client.create(CONFIG_MAPS, document)
         first = await client.list_page(CONFIG_MAPS, limit=1)
         await client.patch(CONFIG_MAPS, "c1", {"data": {"a": "b"}}, namespace="default")
-        await asyncio.to_thread(plane.kill_apiserver)
-        await asyncio.to_thread(plane.compact_etcd)
-        await asyncio.to_thread(plane.start_apiserver)
+        await asyncio.to_thread(killable.kill_apiserver)
+        await asyncio.to_thread(killable.compact_etcd)
+        await asyncio.to_thread(killable.start_apiserver)
         with pytest.raises(ExpiredError):
             async with client.watch(CONFIG_MAPS, resource_version=first.resource_version) as watch:
                 async with asyncio.timeout(10):
                     await anext(watch)
         with pytest.raises(ExpiredError):
             await client.list_page(CONFIG_MAPS, limit=1, continue_token=first.continue_token)
+        for number in range(3):
+            await client.delete(CONFIG_MAPS, f"c{number}", namespace="default")

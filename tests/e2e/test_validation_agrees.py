@@ -14,7 +14,6 @@ from dray.api.defaults import set_defaults
 from dray.api.kinds import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.api.validation import check_admin_access, check_admin_access_status
 from dray.testing.kubernetes.control_plane import ControlPlane
-from dray.testing.kubernetes.tools import Tools
 from tests.api.cases.case import NAMESPACE, Case, Document, Faults, edited
 from tests.api.cases.claims import claim_document, template_of
 from tests.api.cases.ours import NOT_DECODED, NOW, our_faults, view
@@ -23,11 +22,6 @@ from tests.api.cases.theirs import Server, their_verdict
 from tests.api.validation_cases import CASES
 from tests.campaign import campaign, seeds
 
-GATES = {
-    "DRAListTypeAttributes": True,
-    "DRANodeAllocatableResources": True,
-}
-"""Alpha in 1.36: without them the API server drops fields that ours keeps and validates."""
 DEFAULTED = (
     "ResourceSlice",
     "DeviceClass",
@@ -40,12 +34,11 @@ ADMITTED = ("tolerations", "priority", "preemptionPolicy", "serviceAccount", "se
 
 
 @pytest.fixture(scope="module")
-def server(tools: Tools) -> Iterator[Server]:
-    with ControlPlane(tools, feature_gates=GATES) as plane:
-        connection = Server(plane.server, str(plane.authority.certificate), plane.admin_token)
-        connection.must("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-        yield connection
-        connection.close()
+def server(gated: ControlPlane) -> Iterator[Server]:
+    connection = Server(gated.server, str(gated.authority.certificate), gated.admin_token)
+    connection.must("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    yield connection
+    connection.close()
 
 
 def _difference(server: Server, case: Case, ours: Faults) -> str:

@@ -70,3 +70,10 @@ def test_who_may_hold_devices() -> None:
     known.by_uid["fresh"].phase = Phase.TAKEN
     assert [one.metadata.uid for one in known.taken] == ["fresh", "new"]
     assert {uid: record_of(one) for uid, one in known.by_uid.items() if uid in records} == records
+
+
+def test_a_pod_that_runs_was_taken_by_whichever_kubelet_was_here_before() -> None:
+    known = KnownPods({})
+    known.take("api", [pod("runs", PodStatus(phase="Running")), pod("waits", PodStatus(phase="Pending"))])
+    assert {uid: one.was_taken for uid, one in known.by_uid.items()} == {"runs": True, "waits": False}
+    assert [one.metadata.uid for one in known.taken] == ["runs"]

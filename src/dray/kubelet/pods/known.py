@@ -36,7 +36,8 @@ class KnownPod:
     phase: Phase = Phase.NEW
     rejection: Rejection | None = None
     was_taken: bool = False
-    """Before a restart: then a rejection is not final at once, for its plugin may just not be back."""
+    """Before a restart, or by another kubelet that was here before: then a rejection is not final at once, for its plugin may
+    just not be back."""
     is_wanted: bool = True
     waits: dict[str, ContainerStateWaiting] = field(default_factory=dict)
     volumes: Mapping[str, Path] | None = None
@@ -106,7 +107,7 @@ class KnownPods:
         for uid, pod in told.items():
             known = self.by_uid.get(uid)
             if known is None:
-                self.by_uid[uid] = KnownPod(pod, source)
+                self.by_uid[uid] = KnownPod(pod, source, was_taken=pod.status.phase == "Running")
                 touched.append(uid)
             elif _wanted(known.pod) != _wanted(pod) or not known.is_wanted or known.source != source:
                 known.pod, known.source, known.is_wanted = _renewed(known.pod, pod), source, True

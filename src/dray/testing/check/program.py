@@ -17,6 +17,7 @@ from pathlib import Path
 
 from dray.errors import InvalidError
 from dray.runtime.clock import Clock
+from dray.testing.kubernetes import leftovers
 
 NODE_NAME = "dray-check"
 _KUBELET = Path("/var/lib/kubelet")
@@ -110,26 +111,28 @@ def private_room() -> Iterator[Room]:
 
 @contextmanager
 def _mount_points() -> Iterator[None]:
-    """Directories to mount over. Those that were made for it go with the last check that is running.
+    """Directories to mount over. Those that were made for it go with the last check or test cluster that is running.
 
     Not before: to remove one would take the mounts of the others with it.
     """
-    with (Path(tempfile.gettempdir()) / "dray-check.lock").open("a+") as lock:
+    with leftovers.CHECKS.open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        for path in (_KUBELET, _CDI):
-            if not path.exists():
-                path.mkdir(parents=True, exist_ok=True)
-                lock.write(f"{path}\n")
-        lock.flush()
+        with leftovers.host_dirs_lock():
+            for path in (_KUBELET, _CDI):
+                if not path.exists():
+                    path.mkdir(parents=True, exist_ok=True)
+                    lock.write(f"{path}\n")
+            lock.flush()
         try:
             yield
         finally:
-            with suppress(OSError):
+            with leftovers.host_dirs_lock(), suppress(OSError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 lock.seek(0)
-                for text in lock.read().splitlines():
-                    with suppress(OSError):
-                        Path(text).rmdir()
+                for path in [Path(text) for text in lock.read().splitlines()]:
+                    if not leftovers.pass_on_host_dir(path):
+                        with suppress(OSError):
+                            path.rmdir()
                 lock.truncate(0)
 
 

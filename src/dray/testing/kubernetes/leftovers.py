@@ -32,6 +32,8 @@ HOST_DIRS = (KUBELET_DIR, CNI_DIR)
 """What a node's parts write to whatever they are told: a cluster mounts its own directories there, in its own namespace."""
 # Says that a cluster, not the machine's owner, made the directory.
 MARK = ".made-by-dray-e2e"
+CHECKS = PARENT / "dray-check.lock"
+"""Held by every `dray check` that mounts over KUBELET_DIR; names the directories that were made for them."""
 LOCK = "lock"
 KILL_TIMEOUT_S = 20.0
 _MNT_DETACH = 2
@@ -156,8 +158,8 @@ def mounts(directory: Path) -> list[Path]:
 
 
 @contextmanager
-def _host_dirs_lock() -> Iterator[None]:
-    """Held while one of HOST_DIRS is made or removed, so that two clusters do not cross."""
+def host_dirs_lock() -> Iterator[None]:
+    """Held while one of HOST_DIRS is made or removed, so that two clusters, or a cluster and a check, do not cross."""
     descriptor = os.open(KUBELET_DIR.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -168,7 +170,7 @@ def _host_dirs_lock() -> Iterator[None]:
 
 def claim_host_dirs() -> None:
     """Make those of HOST_DIRS that do not exist, so that a cluster can mount its own over them."""
-    with _host_dirs_lock():
+    with host_dirs_lock():
         for directory in HOST_DIRS:
             if not directory.exists():
                 directory.mkdir(mode=0o755)
@@ -176,15 +178,37 @@ def claim_host_dirs() -> None:
 
 
 def release_host_dirs() -> None:
-    """Remove those that a cluster made and no other needs (removing one would undo their mount)."""
-    with _host_dirs_lock():
-        if any(is_live(other) for other in directories()):
+    """Remove those that a cluster made and nobody else needs: removing one would undo their mount. Checks get them instead."""
+    with host_dirs_lock():
+        made = [directory for directory in HOST_DIRS if (directory / MARK).exists()]
+        if not made or any(is_live(other) for other in directories()):
             return
-        for directory in HOST_DIRS:
-            if (directory / MARK).exists():
+        with CHECKS.open("a") as checks:
+            for directory in made:
                 (directory / MARK).unlink()
-                with suppress(OSError):
-                    directory.rmdir()
+                if _is_held(checks.fileno()):
+                    checks.write(f"{directory}\n")
+                else:
+                    with suppress(OSError):
+                        directory.rmdir()
+
+
+def pass_on_host_dir(directory: Path) -> bool:
+    """Whether a cluster needs a directory that a check made; the last cluster removes it then. Call with `host_dirs_lock`."""
+    if directory not in HOST_DIRS or not any(is_live(other) for other in directories()):
+        return False
+    (directory / MARK).touch()
+    return True
+
+
+def _is_held(lock: int) -> bool:
+    """Whether somebody else holds it; it is not ours afterwards either."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    return False
 
 
 def _environment(process: Path) -> list[bytes]:
