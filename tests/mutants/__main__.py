@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.record import record
+from tests.mutants.record import Calm, record
 from tests.mutants.report import survivors, table
 from tests.mutants.rooms import ROOMS, rooms
 from tests.mutants.run import run
 from tests.mutants.sample import draw, write_sample
-from tests.mutants.worker import calm, work
+from tests.mutants.worker import work
 
 
 def main(arguments: list[str]) -> int:
@@ -37,13 +37,11 @@ def main(arguments: list[str]) -> int:
         case "survivors":
             print(survivors(names))
         case "record":
-            calm()
             record(rooms(names)[0])
         case "work":
             work(names[0], int(names[1]), Path(names[2]))
         case "fresh":
-            calm()
-            return int(pytest.main(names))
+            return int(pytest.main(names, plugins=[Calm()]))
         case _:
             print(__doc__)
             return 2

@@ -52,7 +52,8 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
     lines = source.splitlines()
     idle = Idle(source)
     module = path.relative_to(SOURCE / "dray").as_posix()
-    for operator, occurrence, (line, column) in _places(source):
+    names = [name.removeprefix("core/") for name in sorted(set(plugins.operator_names()) - _WITH_ARGUMENTS)]
+    for operator, occurrence, (line, column) in (place for name in names for place in _places(source, name)):
         if not idle.has(line, column):
             yield Mutant(room, module, line, column, operator, occurrence, lines[line - 1].strip())
 
@@ -85,21 +86,22 @@ def _occurrence(mutant: Mutant, source: str) -> int | None:
     lines = source.splitlines()
     same = [
         (abs(line - mutant.line), occurrence)
-        for operator, occurrence, (line, column) in _places(source)
-        if (operator, column) == (mutant.operator, mutant.column) and lines[line - 1].strip() == mutant.text
+        for _, occurrence, (line, column) in _places(source, mutant.operator)
+        if column == mutant.column and lines[line - 1].strip() == mutant.text
     ]
     return min(same)[1] if same else None
 
 
 @cache
-def _places(source: str) -> tuple[tuple[str, int, tuple[int, int]], ...]:
-    nodes = list(ast_nodes(get_ast(source)))
-    found = []
-    for name in sorted(set(plugins.operator_names()) - _WITH_ARGUMENTS):
-        operator = _operator(name)
-        positions = [start for node in nodes for start, _ in operator.mutation_positions(node)]
-        found += [(name.removeprefix("core/"), number, start) for number, start in enumerate(positions)]
-    return tuple(found)
+def _nodes(source: str):  # type: ignore[no-untyped-def]  # cosmic-ray has no types
+    return list(ast_nodes(get_ast(source)))
+
+
+def _places(source: str, name: str) -> list[tuple[str, int, tuple[int, int]]]:
+    """Where an operator can change the text: its name, the number of the place, line and column."""
+    operator = _operator(name)
+    positions = [start for node in _nodes(source) for start, _ in operator.mutation_positions(node)]
+    return [(name, number, start) for number, start in enumerate(positions)]
 
 
 def _operator(name: str):  # type: ignore[no-untyped-def]  # cosmic-ray has no types

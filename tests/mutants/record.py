@@ -21,7 +21,7 @@ LONGEST = 5.0
 """Seconds: a test that takes longer is not run for mutants."""
 BUDGET = 10.0
 """Seconds of tests, in all, that are run for one mutant."""
-ARGUMENTS = ("-q", "-p", "no:cacheprovider")
+ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning")
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,17 @@ def _statement(mutant: Mutant) -> Iterable[int]:
     return best
 
 
+class Calm:
+    """A plugin: Hypothesis draws the same cases each time and asserts no time."""
+
+    def pytest_configure(self) -> None:
+        """Called when pytest has loaded Hypothesis' own plugin; before that it must not be imported."""
+        from hypothesis import settings
+
+        settings.register_profile("mutants", deadline=None, derandomize=True, database=None)
+        settings.load_profile("mutants")
+
+
 class _Recorder:
     def __init__(self, measured: coverage.Coverage) -> None:
         self._measured = measured
@@ -100,7 +111,7 @@ def record(room: Room) -> None:
     measured = coverage.Coverage(data_file=None, include=modules, config_file=False, messages=False)
     recorder = _Recorder(measured)
     measured.start()
-    pytest.main([*ARGUMENTS, *(f"tests/{one}" for one in room.tests)], plugins=[recorder])
+    pytest.main([*ARGUMENTS, *(f"tests/{one}" for one in room.tests)], plugins=[Calm(), recorder])
     measured.stop()
     tests = sorted(set(recorder.seconds) - recorder.bad)
     number = {test: place for place, test in enumerate(tests)}

@@ -22,8 +22,8 @@ def table() -> str:
     """One row a room. The share is killed / (mutants - equivalent); a time-out is not killed."""
     outcomes, idle = read_outcomes(), read_equivalents()
     rows = [
-        "| room | mutants | killed | timed out | equivalent | survived | share killed |",
-        "|---|---|---|---|---|---|---|",
+        "| room | mutants | killed | timed out | equivalent | survived | share killed | with time-outs |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for room in ROOMS:
         count = Counter(outcome(one, outcomes, idle) for one in read_sample() if one.room == room.name)
@@ -31,8 +31,10 @@ def table() -> str:
         faults = total - count["equivalent"]
         left = faults - count[KILLED] - count[TIMED_OUT]
         figures = [total, count[KILLED], count[TIMED_OUT], count["equivalent"], left]
-        share = f"{100 * count[KILLED] / faults:.1f} %" if faults else "–"
-        rows.append(f"| {room.name} | {' | '.join(map(str, figures))} | {share} |")
+        shares = [
+            f"{100 * met / max(faults, 1):.1f} %" for met in (count[KILLED], count[KILLED] + count[TIMED_OUT])
+        ]
+        rows.append(f"| {room.name} | {' | '.join([*map(str, figures), *shares])} |")
     return "\n".join(rows)
 
 

@@ -20,16 +20,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
 
-import hypothesis
 import pytest
 
 from tests.mutants.mutations import Mutant, is_in_function, mutated
-from tests.mutants.record import ARGUMENTS, BUILD, Record, read_record
+from tests.mutants.record import ARGUMENTS, BUILD, Calm, Record, read_record
 from tests.mutants.rooms import SOURCE, rooms
 from tests.mutants.sample import read_outcomes, read_sample
 
 KILLED, TIMED_OUT, SURVIVED, UNTESTED, GONE = "killed", "timed out", "survived", "untested", "gone"
-_LEAST = 8.0
+_LEAST = 5.0
 """Seconds that any test may take before it counts as timed out."""
 _MEMORY = 6 << 30
 
@@ -143,7 +142,9 @@ class Worker:
         if not output:
             return TIMED_OUT, ""
         failed = [
-            line.split(" ")[1] for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))
+            line.split(" ")[1]
+            for line in output.splitlines()
+            if line.startswith(("FAILED tests/", "ERROR tests/"))
         ]
         return (SURVIVED, "") if process.returncode == 0 else (KILLED, failed[0] if failed else "import")
 
@@ -202,16 +203,11 @@ def _scratch() -> str:
     return f"/tmp/mutant{os.getpid()}"
 
 
-def calm() -> None:
-    """Hypothesis draws the same cases each time and asserts no time."""
-    hypothesis.settings.register_profile("mutants", deadline=None, derandomize=True, database=None)
-    hypothesis.settings.load_profile("mutants")
-
-
 def work(room: str, queue: int, answers: Path) -> None:
     """Be a worker until the queue ends."""
-    calm()
     places = [f"tests/{one}" for one in rooms([room])[0].tests]
-    pytest.main([*ARGUMENTS, f"--basetemp={_scratch()}", *places], plugins=[Worker(room, queue, answers)])
+    pytest.main(
+        [*ARGUMENTS, f"--basetemp={_scratch()}", *places], plugins=[Calm(), Worker(room, queue, answers)]
+    )
     for place in (_scratch(), f"{_scratch()}f"):
         shutil.rmtree(place, ignore_errors=True)
