@@ -17,6 +17,7 @@ from tests.allocation.world import (
     claim,
     counters,
     device,
+    picks,
     piece,
     request,
     typed,
@@ -79,6 +80,45 @@ def test_commit_and_rollback() -> None:
     assert ledger.fits_capacity(plain, part) and not ledger.is_touched(1)
     ledger.rollback(0)
     assert ledger.commit(admin, whole) and ledger.blocked(plain) == 0b01 and ledger.blocked(admin) == 0b01
+
+
+def test_a_share_that_is_taken_back_frees_its_amount_while_others_share_the_device() -> None:
+    shared = device("part", allowMultipleAllocations=True, capacity={"m": {"value": "4"}})
+    small, large = (
+        request(name=name, capacity={"requests": {"m": m}}) for name, m in (("s", "1"), ("l", "3"))
+    )
+    read, allocator, _ = typed(case([piece(shared)], claim(small, large), features=(CAPACITY,)), "correct")
+    call = Call(allocator, read.node, read.claims)
+    ledger, (part,) = call.ledger, call.candidates.devices
+    (one,), (three,) = call.plan[0].requests
+    assert ledger.commit(one, part) and ledger.commit(three, part)
+    assert not ledger.fits_capacity(one, part) and not ledger.commit(one, part)
+    before = ledger.state(0, [0])
+    ledger.rollback(0)
+    assert ledger.fits_capacity(three, part) and ledger.state(0, [0]) != before
+    assert ledger.commit(three, part) and ledger.state(0, [0]) == before, (
+        "and as often as the search comes back"
+    )
+    ledger.rollback(0)
+    assert ledger.commit(one, part) and ledger.commit(one, part) and ledger.commit(one, part)
+    assert not ledger.fits_capacity(one, part)
+
+
+def test_the_search_goes_on_with_the_amount_of_a_share_it_took_back() -> None:
+    """`b` goes to the first device, `c` does not fit beside it; so `b` moves and its 2 are free for `c`."""
+    first, second = (
+        device(
+            name,
+            allowMultipleAllocations=True,
+            capacity={key: {"value": value} for key, value in has.items()},
+        )
+        for name, has in (("first", {"m": "4", "k": "2"}), ("second", {"m": "2", "k": "0"}))
+    )
+    wanted = {"a": {"m": "1", "k": "1"}, "b": {"m": "2", "k": "0"}, "c": {"m": "2", "k": "1"}}
+    asked = [request(name=name, capacity={"requests": amounts}) for name, amounts in wanted.items()]
+    given = case([piece(first, second)], claim(*asked), features=(CAPACITY,))
+    for profile in PROFILES:
+        assert picks(given, profile) == ["a=first", "b=second", "c=first"], profile
 
 
 def test_bits() -> None:

@@ -14,6 +14,7 @@ CLAIMS = "resourceclaims.resource.k8s.io"
 SLICES = "resourceslices.resource.k8s.io"
 LEASES = "leases.coordination.k8s.io"
 OWN = {"spec.nodeName": "n1"}
+OTHER = {"spec.nodeName": "n2"}
 N1 = node("n1")
 
 
@@ -180,6 +181,27 @@ def test_a_node_may(asked: Asked) -> None:
 )
 def test_a_node_may_not(asked: Asked) -> None:
     assert not may(node("n1"), asked)
+
+
+@pytest.mark.parametrize("resource", ["pods", SLICES])
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_a_node_lists_and_watches_only_what_is_on_itself(verb: str, resource: str) -> None:
+    def asks(fields: Mapping[str, str] | None) -> bool:
+        return may(N1, Asked(verb, resource, fields=fields))
+
+    assert asks({"spec.nodeName": "n1"})
+    for fields in (None, {}, {"spec.nodeName": "n2"}, {"spec.nodeName": ""}, {"spec.driver": "n1"}):
+        assert not asks(fields), fields
+    for fields in ({"metadata.name": "n1"}, {"metadata.name": "s-n2"}, {"metadata.name": "n1", **OTHER}):
+        assert not asks(fields), fields
+
+
+def test_a_node_reads_only_its_own_slices_by_name() -> None:
+    assert may(N1, Asked("get", SLICES, name="s-n1"))
+    for name in ("s-n2", "none", ""):
+        assert not may(N1, Asked("get", SLICES, name=name)), name
+        assert not may(N1, Asked("get", SLICES, name=name, fields=OTHER)), name
+    assert not may(N1, Asked("deletecollection", SLICES, fields=OTHER))
 
 
 def test_objects_decide_what_names_cannot() -> None:

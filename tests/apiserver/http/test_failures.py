@@ -2,15 +2,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
-from dray.apiserver.access.identity import reader
+from dray.apiserver.access.identity import node, reader
 from dray.apiserver.http.failures import failure
 from dray.errors import Error, InvariantError, UnavailableError
 from tests.apiserver.http.asking import MAPS, PODS, Asking, Document, asking
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 POD: Document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
 
 
@@ -121,6 +123,24 @@ async def test_who_may_not_is_told_what(server: Asking) -> None:
         'resourceclaims.resource.k8s.io "x" is forbidden: User "eve" cannot delete'
     )
     assert status["details"] == {"name": "x", "group": "resource.k8s.io", "kind": "resourceclaims"}
+
+
+@pytest.mark.parametrize(
+    "selector", ["", "spec.nodeName=n2", "spec.nodeName!=n1", "spec.driver=d.example.com"]
+)
+async def test_a_node_sees_no_slices_but_its_own(server: Asking, selector: str) -> None:
+    for name in ("n1", "n2"):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.example.com", "nodeName": name, "pool": pool}
+        await server.done("POST", SLICES, {"metadata": {"name": name}, "spec": spec})
+    server.become(node("n1"))
+    for query in (f"?fieldSelector={quote(selector)}", f"?watch=true&fieldSelector={quote(selector)}"):
+        code, status = await server.ask("GET", SLICES + query)
+        assert (code, status["reason"]) == (403, "Forbidden"), query
+    assert (await server.ask("GET", f"{SLICES}/n2"))[0] == 403
+    assert (await server.done("GET", f"{SLICES}/n1"))["metadata"]["name"] == "n1"
+    found = await server.done("GET", f"{SLICES}?fieldSelector=spec.nodeName%3Dn1")
+    assert [one["metadata"]["name"] for one in found["items"]] == ["n1"]
 
 
 async def test_a_wrong_token_is_told_nothing(server: Asking) -> None:

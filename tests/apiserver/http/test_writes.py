@@ -118,6 +118,32 @@ async def test_applies_that_make_no_sense(
     assert message in status["message"]
 
 
+@pytest.mark.parametrize("distance", [-1, 1, 1000])
+async def test_only_the_newest_version_is_written(server: Asking, distance: int) -> None:
+    await server.done("POST", MAPS, config(a="0") | {"metadata": {"name": "earlier"}})
+    made = await server.done("POST", MAPS, config(a="1"))
+    other = str(int(made["metadata"]["resourceVersion"]) + distance)
+    versioned = {"metadata": {"name": "c", "resourceVersion": other}, "data": {"a": "2"}}
+    replace = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": other},
+        {"op": "replace", "path": "/data/a", "value": "2"},
+    ]
+    for method, body, kind in (
+        ("PUT", versioned, "application/json"),
+        ("PATCH", versioned, MERGE),
+        ("PATCH", versioned, "application/strategic-merge-patch+json"),
+        ("PATCH", replace, "application/json-patch+json"),
+        ("PATCH", config(a="2") | versioned, f"{APPLY}"),
+        ("DELETE", {"preconditions": {"resourceVersion": other}}, "application/json"),
+    ):
+        query = "?fieldManager=one&force=true" if kind == APPLY else ""
+        code, status = await server.ask(method, f"{MAPS}/c{query}", body, kind)
+        assert (code, status["reason"]) == (409, "Conflict"), (method, kind, status)
+    assert await server.done("GET", f"{MAPS}/c") == made
+    fine = {"preconditions": {"resourceVersion": made["metadata"]["resourceVersion"]}}
+    await server.done("DELETE", f"{MAPS}/c", fine)
+
+
 async def test_every_writer_is_remembered(server: Asking) -> None:
     made = await server.done("POST", MAPS, config(a="1"))
     assert owners(made) == [("tester", "Update", "")]

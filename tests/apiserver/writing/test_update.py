@@ -63,6 +63,20 @@ def test_optimistic_concurrency(plural: str, document: Document) -> None:
         put(store, plural, second)
 
 
+@pytest.mark.parametrize("distance", [-1, 1, 2, 1000])
+@pytest.mark.parametrize("write", [put, put_status])
+def test_no_version_but_the_newest_is_updated(write: Callable[..., Written], distance: int) -> None:
+    """A larger one too: it may come from another server or a restored disk."""
+    store = SmallStore()
+    store.create("pods", pod("earlier"))
+    stored = store.create("pods", pod("one"))
+    new = changed(stored, lambda new: new["metadata"].update(labels={"a": "b"}))
+    new["metadata"]["resourceVersion"] = str(int(stored["metadata"]["resourceVersion"]) + distance)
+    with pytest.raises(ConflictError, match="the object has been modified"):
+        write(store, "pods", new)
+    assert store.get("pods", "one") == stored
+
+
 @pytest.mark.parametrize("plural", ["leases", "kubevirts", "poddisruptionbudgets", "csinodes"])
 def test_kinds_that_want_a_version(plural: str) -> None:
     store = SmallStore()

@@ -137,9 +137,10 @@ def test_preconditions(plural: str) -> None:
     )
     with pytest.raises(ConflictError, match=re.escape(text)):
         remove(store, plural, "one", preconditions=Preconditions(uid="x"))
-    text = f"the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version})"
-    with pytest.raises(ConflictError, match=re.escape(text)):
-        remove(store, plural, "one", preconditions=Preconditions(resource_version="1"))
+    for other in ("1", str(int(version) - 1), str(int(version) + 1), str(int(version) + 1000)):
+        text = f"the ResourceVersion in the precondition ({other}) does not match the ResourceVersion in record ({version})"
+        with pytest.raises(ConflictError, match=re.escape(text)):
+            remove(store, plural, "one", preconditions=Preconditions(resource_version=other))
     fine = Preconditions(uid=uid, resource_version=version)
     assert remove(store, plural, "one", preconditions=fine).outcome is Outcome.DELETED
 

@@ -1,0 +1,137 @@
+"""Which tests run which line of a room, and how long each takes: found out once, before any mutant."""
+
+from __future__ import annotations
+
+import ast
+import json
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import coverage
+import pytest
+
+from tests.mutants.mutations import Mutant
+from tests.mutants.rooms import Room
+
+BUILD = Path("build/mutants")
+LONGEST = 5.0
+"""Seconds: a test that takes longer is not run for mutants."""
+BUDGET = 10.0
+"""Seconds of tests, in all, that are run for one mutant."""
+ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning")
+
+
+@dataclass(frozen=True)
+class Record:
+    """`lines` has the tests of each line of each file, by their number in `tests`."""
+
+    tests: list[str]
+    seconds: list[float]
+    lines: dict[str, dict[str, list[int]]]
+
+    @cached_property
+    def duration(self) -> dict[str, float]:
+        """Seconds by test."""
+        return dict(zip(self.tests, self.seconds, strict=True))
+
+    def of(self, mutant: Mutant, first: str = "") -> list[str]:
+        """The tests that run the changed line: `first`, then those of the module's own file, then the fastest.
+
+        A line that runs at import is met by every test of its module.
+        """
+        module = self.lines.get(str(mutant.path.resolve()), {})
+        numbers = {one for line in _statement(mutant) for one in module.get(str(line), ())}
+        if not numbers:
+            numbers = {one for tests in module.values() for one in tests}
+        own = f"test_{mutant.path.stem}.py"
+        found = sorted(
+            (self.tests[one] for one in numbers if self.seconds[one] <= LONGEST),
+            key=lambda test: (test != first, own not in test, self.duration[test], test),
+        )
+        total, chosen = 0.0, []
+        for test in found:
+            total += self.duration[test]
+            if total > BUDGET:
+                break
+            chosen.append(test)
+        return chosen
+
+
+def _statement(mutant: Mutant) -> Iterable[int]:
+    """The lines of the innermost statement at the place; of a block, its head alone."""
+    best = range(mutant.line, mutant.line + 1)
+    for node in ast.walk(ast.parse(mutant.path.read_text())):
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None)
+            end = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            if node.lineno <= mutant.line <= max(end, node.lineno):
+                best = range(node.lineno, max(end, node.lineno) + 1)
+    return best
+
+
+class Calm:
+    """A plugin: Hypothesis draws the same cases each time and asserts no time."""
+
+    def pytest_configure(self) -> None:
+        """Called when pytest has loaded Hypothesis' own plugin; before that it must not be imported."""
+        from hypothesis import settings
+
+        settings.register_profile("mutants", deadline=None, derandomize=True, database=None)
+        settings.load_profile("mutants")
+
+
+class _Recorder:
+    def __init__(self, measured: coverage.Coverage) -> None:
+        self._measured = measured
+        self.seconds: dict[str, float] = {}
+        self.bad: set[str] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        self._measured.switch_context(item.nodeid)
+        start = time.monotonic()
+        try:
+            return (yield)
+        finally:
+            self.seconds[item.nodeid] = time.monotonic() - start
+            self._measured.switch_context("")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if not report.passed:
+            self.bad.add(report.nodeid)
+
+
+def record(room: Room) -> None:
+    """Run the room's tests and keep what they run. Those that fail or are skipped here are left out."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    modules = [str(path.resolve()) for path in room.modules()]
+    measured = coverage.Coverage(data_file=None, include=modules, config_file=False, messages=False)
+    recorder = _Recorder(measured)
+    measured.start()
+    pytest.main([*ARGUMENTS, *(f"tests/{one}" for one in room.tests)], plugins=[Calm(), recorder])
+    measured.stop()
+    tests = sorted(set(recorder.seconds) - recorder.bad)
+    number = {test: place for place, test in enumerate(tests)}
+    data = measured.get_data()
+    lines = {
+        module: {
+            str(line): sorted({number[test] for test in contexts if test in number})
+            for line, contexts in data.contexts_by_lineno(module).items()
+        }
+        for module in modules
+    }
+    kept = {"tests": tests, "seconds": [recorder.seconds[test] for test in tests], "lines": lines}
+    record_file(room).write_text(json.dumps(kept))
+
+
+def record_file(room: Room) -> Path:
+    """Where the record of a room is."""
+    return BUILD / f"{room.name}.json"
+
+
+def read_record(room: Room) -> Record:
+    """The record that was made last."""
+    return Record(**json.loads(record_file(room).read_text()))
