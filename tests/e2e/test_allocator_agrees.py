@@ -15,13 +15,12 @@ from tests.allocation.dice import TIERS
 from tests.allocation.generate import generate_case
 from tests.allocation.odd_cases import odd_case
 from tests.allocation.random_cases import random_case
-from tests.campaign import campaign
+from tests.campaign import campaign, seeds
 from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, Report, compare, random_cases
 
-FIRST_SEED = 1_000_000
-COUNT = campaign(2_000, 50_000)
-SEEDS = range(FIRST_SEED, FIRST_SEED + COUNT)
+SEEDS = seeds(2_000, 50_000, first=1_000_000)
+COUNT = len(SEEDS)
 ALL_GATES = TIERS["experimental"]
 
 

@@ -17,7 +17,7 @@ from dray.cdi.validate import file_faults, load_spec
 from dray.cdi.versions import at_minimum_version, enforced_version, minimum_version
 from dray.cdi.write import encode_spec
 from dray.errors import Error, HardwareError, InvalidError
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.cdi.generate import Generator, as_text
 from tests.oracle_cdi.program import CdiOracle
 
@@ -27,7 +27,7 @@ FIRST_SEED = 5_000_000
 def test_specs_agree_with_the_reference() -> None:
     outcomes, wrong = Counter[str](), []
     with CdiOracle() as oracle:
-        for seed in range(FIRST_SEED, FIRST_SEED + campaign(300, 20_000)):
+        for seed in seeds(300, 20_000, first=FIRST_SEED):
             text = as_text(Generator(seed).spec())
             cause = _compare_spec(oracle, text)
             outcomes[cause] += 1
@@ -155,7 +155,7 @@ def test_texts_agree_with_the_reference() -> None:
 def test_registries_and_injection_agree_with_the_reference(tmp_path: Path) -> None:
     outcomes, wrong = Counter[str](), []
     with CdiOracle() as oracle:
-        for seed in range(FIRST_SEED, FIRST_SEED + campaign(300, 10_000)):
+        for seed in seeds(300, 10_000, first=FIRST_SEED):
             generator = Generator(seed, fault_rate=0.004, fractions=False)
             directories = _write_directories(generator, tmp_path / str(seed))
             for cause in _compare_registry(oracle, generator, directories):

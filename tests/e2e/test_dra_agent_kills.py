@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
 import time
 from pathlib import Path
 
 from dray.dra.claims.state import Phase
 from dray.testing.kubernetes.cluster import Cluster
-from tests.campaign import campaign
+from tests.campaign import campaign, seeded
 from tests.e2e.agent_part import Agent
 from tests.e2e.dra_agent import (
     GPU,
@@ -29,7 +27,6 @@ from tests.e2e.dra_agent import (
 )
 from tests.e2e.dra_agent_pods import SEES, PodStream
 
-SEED = int(os.environ.get("DRAY_SEED", "11"))
 KUBELET_EVERY = 20
 """Of so many kills of the agent one comes with a kill of the kubelet, which needs a while to be where it was."""
 SLOW_S, VERY_SLOW_S = 0.4, 3.0
@@ -66,7 +63,7 @@ def test_a_rolling_update_fails_no_prepare(cluster: Cluster, tmp_path: Path) -> 
     with dra_node(cluster, "agent-roll-0", tmp_path, sim_config(), ["--instance-id=roll-0"]) as node:
         node.create(template("roll", requests(gpu=of(GPU))))
         agents = [node.agent]
-        stream = PodStream(node, "roll", seed=SEED)
+        stream = PodStream(node, "roll", seed=11)
         with stream.flowing(pods):
             for roll in range(1, rolls + 1):
                 stream.wait_done(roll * pods // (rolls + 2))
@@ -161,13 +158,13 @@ def given_back_when_nobody_asks(node: DraNode) -> None:
 
 
 def test_kills_lose_no_pod_and_leave_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    kills, dice = campaign(10, 200), random.Random(SEED)
+    kills, dice = campaign(10, 200), seeded(11)
     with dra_node(cluster, "agent-dra-kills", tmp_path, sim_config()) as node:
         node.create(template("kills", requests([opaque(prepareSeconds=SLOW_S)], gpu=of(GPU))))
         node.create(template("slow", requests([opaque(prepareSeconds=VERY_SLOW_S)], gpu=of(GPU))))
         claim, uid = kill_in_the_middle(node, "patient")
         node.agent.part.start()
-        stream = PodStream(node, "kills", seed=SEED, at_once=GPUS - 1, patience=3.0)
+        stream = PodStream(node, "kills", seed=11, at_once=GPUS - 1, patience=3.0)
         registered, left, hits = 1, {uid}, 0
         with stream.flowing():
             for kill in range(kills):

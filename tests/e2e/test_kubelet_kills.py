@@ -23,7 +23,7 @@ import pytest
 
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.tools import Tools
-from tests.campaign import LONG, campaign
+from tests.campaign import LONG, campaign, seeded
 from tests.e2e.claim_driver import PREPARING, UNPREPARING
 from tests.e2e.killed_node import GPUS, RUNC_CALLS, KilledNode, Seen
 from tests.e2e.kills_scheduler import CLAIM_DEVICES, OVER, Scheduler
@@ -31,7 +31,7 @@ from tests.processes.fault_points import ANY, EFFECTS, STEPS, Target, rarest
 from tests.processes.kubelet_program import NODE
 
 POINTS = (*STEPS, *EFFECTS, *RUNC_CALLS, PREPARING, UNPREPARING)
-KILLS, SEED = campaign(6, 500), 5
+KILLS = campaign(6, 500)
 
 
 @dataclass
@@ -201,7 +201,7 @@ def image(tools: Tools, tmp_path: Path) -> Path:
 @pytest.fixture
 def world(tools: Tools, killable: ControlPlane, image: Path) -> Iterator[World]:
     root = Path(tempfile.mkdtemp(prefix="dray-kills-"))
-    dice = random.Random(SEED)
+    dice = seeded(5)
     node = KilledNode(root, tools.path("runc"), killable.kubeconfig)
     with node.agent(), node.driver.serving():
         yield World(node, Scheduler(killable, node.driver, root, image, dice), dice)

@@ -21,7 +21,7 @@ from dray.apiserver.patching.shapes import shape_of
 from dray.apiserver.patching.strategic import strategic_patched
 from tests.apiserver.patching.generate import JSON_PATCH, MERGE_PATCH, STRATEGIC, Document, Generator
 from tests.apiserver.patching.strategic_cases import APPLIED, REFUSED
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.oracle_patch.program import TABLE, PatchOracle, generated_table
 
 FIRST_SEED = 6_000_000
@@ -35,7 +35,7 @@ def test_the_table_is_what_the_go_types_say() -> None:
 def test_patches_agree_with_the_libraries_of_the_api_server(patch_type: str) -> None:
     outcomes, wrong = Counter[str](), []
     with PatchOracle() as oracle:
-        for seed in range(FIRST_SEED, FIRST_SEED + campaign(500, 20_000)):
+        for seed in seeds(500, 20_000, first=FIRST_SEED):
             kind, current, patch = Generator(seed).case(patch_type)
             cause = _compare(oracle, patch_type, kind, current, patch)
             outcomes[cause.partition(":")[0]] += 1

@@ -9,18 +9,16 @@ from collections import Counter
 from pathlib import Path
 
 from tests.allocation.selector_differences import excuse
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, random_cases, varies
 from tests.oracle.program import Oracle
 
-FIRST_SEED = 1_000_000
 COMPARER = Comparer("selector", costs=True)
 
 
 def test_selectors_agree_with_kubernetes(tmp_path: Path) -> None:
-    count = campaign(2_000, 20_000)
-    cases = list(random_cases("selector", range(FIRST_SEED, FIRST_SEED + count)))
+    cases = list(random_cases("selector", seeds(2_000, 20_000, first=1_000_000)))
     # Every fourth as an API server takes it that sees the text for the first time.
     cases = [case | {"environment": "new"} if not at % 4 else case for at, case in enumerate(cases)]
     path = tmp_path / "cases.jsonl"
@@ -37,8 +35,8 @@ def test_selectors_agree_with_kubernetes(tmp_path: Path) -> None:
                 wrong.append(f"{json.dumps(case)}\n  expected {theirs}\n  got {ours}")
             causes[cause] += 1
     print(dict(causes))
-    assert not wrong, f"{len(wrong)} of {count} differ:\n" + "\n".join(wrong[:5])
-    assert causes["equal"] > 0.995 * count
+    assert not wrong, f"{len(wrong)} of {len(cases)} differ:\n" + "\n".join(wrong[:5])
+    assert causes["equal"] > 0.995 * len(cases)
 
 
 def _cause(oracle: Oracle, case: Case, theirs: Answer, ours: Answer) -> str:

@@ -32,7 +32,7 @@ from dray.dra.slices.publish import SlicePublisher
 from dray.dra.slices.reconcile import PoolOwner
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.testing.kubernetes.control_plane import ControlPlane
-from tests.campaign import campaign
+from tests.campaign import seeds
 from tests.dra.pools import DRIVER, pool
 from tests.dra.test_publish import QUICK, Seen
 from tests.oracle_driver.program import DriverOracle
@@ -193,7 +193,7 @@ async def both(server: Server, oracle: DriverOracle, cases: Sequence[Case]) -> l
 async def test_random_states(server: Server) -> None:
     seen, wrong = Counter[str](), []
     with DriverOracle() as oracle:
-        for first in range(FIRST_SEED, FIRST_SEED + campaign(20, 500), AT_ONCE):
+        for first in seeds(20, 500, first=FIRST_SEED)[::AT_ONCE]:
             cases = [random_case(seed) for seed in range(first, first + AT_ONCE)]
             for case, (their, our) in zip(cases, await both(server, oracle, cases), strict=True):
                 if (their.slices, their.calls) != (our.slices, our.calls) or not their.kept <= our.kept:
