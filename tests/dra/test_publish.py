@@ -3,9 +3,10 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from dray.dra.parcels import NodeRef
 from dray.dra.slices.layout import PoolContents
 from dray.dra.slices.publish import PublishConfig, SlicePublisher
 from dray.dra.slices.reconcile import PoolOwner
-from dray.errors import Error, UnavailableError
+from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
@@ -33,6 +34,7 @@ from tests.dra.tiny import until
 
 replace = msgspec.structs.replace
 OWNER = PoolOwner(DRIVER, NodeRef(NODE.name, ""))
+TOUCHES = count()
 
 QUICK = PublishConfig(
     calm=BackoffPolicy(first=0.02, limit=0.2, jitter=0.0), retry=BackoffPolicy(first=0.02, limit=0.2)
@@ -106,10 +108,14 @@ async def looked_again(seen: Seen, touch: Callable[[], Awaitable[object]]) -> No
 
 
 async def touch(client: Client) -> None:
-    document = await client.get_raw(RESOURCE_SLICES, (await stored(client))[0].metadata.name)
-    labels = document["metadata"].setdefault("labels", {})
-    labels["touched"] = str(int(labels.get("touched", "0")) + 1)
-    await client.update(RESOURCE_SLICES, document)
+    """Any slice; while publishers put the pool right, one may go before it is touched."""
+    change = {"metadata": {"labels": {"touched": str(next(TOUCHES))}}}
+    async with asyncio.timeout(60):
+        while True:
+            for one in await stored(client):
+                with suppress(NotFoundError, ConflictError):
+                    await client.patch(RESOURCE_SLICES, one.metadata.name, change)
+                    return
 
 
 async def wait_complete(
