@@ -45,7 +45,7 @@ class Scene:
 
     async def settle(self, seconds: float = 0.0) -> None:
         """Until nothing waits, or what waits is not due; time passes in small steps."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while seconds > 0 or self.recorder.waiting:
                 await self.clock.advance(0.5)
                 seconds -= 0.5
