@@ -132,7 +132,7 @@ async def scripted(context: ssl.SSLContext | None = None, port: int = 0) -> Asyn
         for transport in transports:
             if transport is not None:
                 transport.abort()  # without waiting for a peer to read what is still to be written
-        await settle()  # a connection accepted at the very end shows up only some turns of the loop later
+        await settle()  # a TLS connection shows up only after its handshake
         if web_server is not None:
             await web_server.shutdown(0.0)
 
