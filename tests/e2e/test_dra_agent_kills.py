@@ -161,7 +161,7 @@ def given_back_when_nobody_asks(node: DraNode) -> None:
 
 
 def test_kills_lose_no_pod_and_leave_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    kills, dice = campaign(10, 200), random.Random(SEED)
+    kills, dice = campaign(5, 200), random.Random(SEED)
     with dra_node(cluster, "agent-dra-kills", tmp_path, sim_config()) as node:
         node.create(template("kills", requests([opaque(prepareSeconds=SLOW_S)], gpu=of(GPU))))
         stream = PodStream(node, "kills", seed=SEED, at_once=GPUS, patience=3.0)
