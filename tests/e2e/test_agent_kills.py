@@ -14,7 +14,7 @@ import pytest
 
 from dray.testing.kubernetes.cluster import Cluster
 from dray.wire.deviceplugin import KUBELET_SOCKET
-from tests.campaign import campaign, seeded
+from tests.campaign import LONG, campaign, seeded
 from tests.e2e.agent_part import TUN, Agent, kubelet_has, plugin_sockets
 from tests.e2e.test_cluster import pod, run
 
@@ -86,7 +86,7 @@ def test_kills_in_every_order_lose_nothing(cluster: Cluster, agent: Agent) -> No
     cluster.kubectl("apply", "-f", "-", input=json.dumps(holder))
     before = holding(cluster, "holder")
     chance = seeded(4)
-    orders = [*ORDERS[: campaign(6, 10)]] * campaign(1, 5)
+    orders = [*ORDERS[: 10 if LONG else 4]] * campaign(1, 5)
     chance.shuffle(orders)
     waits: list[float] = []
     for number, order in enumerate(orders):

@@ -158,7 +158,7 @@ def given_back_when_nobody_asks(node: DraNode) -> None:
 
 
 def test_kills_lose_no_pod_and_leave_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    kills, dice = campaign(10, 200), seeded(11)
+    kills, dice = campaign(5, 200), seeded(11)
     with dra_node(cluster, "agent-dra-kills", tmp_path, sim_config()) as node:
         node.create(template("kills", requests([opaque(prepareSeconds=SLOW_S)], gpu=of(GPU))))
         node.create(template("slow", requests([opaque(prepareSeconds=VERY_SLOW_S)], gpu=of(GPU))))
