@@ -46,7 +46,7 @@ tools: $(READY)  ## What `make e2e` builds first, kept in ~/.cache: Kubernetes, 
 e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-e2e.lock
 	$(BIN)/python -m dray.testing.browser install
-	$(BIN)/python -m pytest tests/e2e $(ARGS)
+	$(BIN)/python -m pytest tests/e2e -n 4 --durations 10 --record build/tests/e2e.json $(ARGS)
 
 # SLICE=k/n runs the k-th of n equal shares; an hour is enough for one of 24. BOX=180 tries other cases than `make test`
 # for so many seconds, without e2e. SEED=N chooses the cases.
