@@ -14,7 +14,7 @@ help:  ## Show the targets
 up: $(READY)  ## Start Dray on this machine, until Ctrl-C (ARGS="--sim laptop" simulates devices)
 	@$(BIN)/dray up $(ARGS)
 
-PARALLEL = $(BIN)/python -m pytest -n auto --dist worksteal --durations 10
+PARALLEL = $(BIN)/python -m pytest tests -n auto --dist worksteal --durations 10
 
 test: $(READY)  ## The fast tests: no root, no Go, three minutes on two cores
 	$(PARALLEL) --tier fast --record build/tests/fast.json $(ARGS)
@@ -27,7 +27,7 @@ skips: $(READY)  ## After the tests as root: what they skipped as a normal user;
 
 coverage: $(READY)  ## Which branches `make test-all` runs, by room (ARGS="--open dra/claims" lists those it does not)
 	rm -rf build/coverage && mkdir -p build/coverage
-	-$(BIN)/coverage run -m pytest -n auto --dist worksteal -q --tier fast --tier programs
+	-$(BIN)/coverage run -m pytest tests -n auto --dist worksteal -q --tier fast --tier programs
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage json --quiet -o build/coverage/rooms.json
 	$(BIN)/python -m tests.coverage_by_room $(ARGS)
