@@ -304,7 +304,7 @@ def test_one_kind_is_one_kind_though_its_name_was_read_from_elsewhere() -> None:
     """Names that come from a file are equal, not identical."""
     ledger = Ledger()
     ledger.take_claim(claim("a", gpu(1, hardware=("pci:x",))), 0.0)
-    ledger.take_claim(claim("b", gpu(2, "".join(["g", "pu"]), hardware=("pci:x",))), 0.0)
+    ledger.take_claim(claim("b", gpu(2, str(b"gpu", "ascii"), hardware=("pci:x",))), 0.0)
     assert len(ledger.holds) == 2
 
 
