@@ -47,5 +47,5 @@ async def test_what_was_given_long_ago_is_forgotten() -> None:
     handouts = Handouts(clock)
     for number in range(10):
         handouts.give([f"/dev/vfio/{number}"])
-        await clock.advance(MEMORY / 2)
+        await clock.advance(0.7 * MEMORY)
     assert list(handouts._given) == ["/dev/vfio/8", "/dev/vfio/9"]
