@@ -13,7 +13,6 @@ from dray.dra.parcels import ClaimDoor, ClaimRef
 from dray.errors import ConflictError, Error, HardwareError, UnavailableError
 from dray.inventory.doors import Offered, offers, ways
 from dray.inventory.holds import Holds
-from dray.inventory.holds_file import Content
 from dray.inventory.inventory import Inventory
 from dray.inventory.ledger import Door, Hold, KubeletLook
 from dray.runtime.clock import FakeClock, SystemClock, settle
@@ -517,6 +516,3 @@ def test_the_file_of_today_is_read_tomorrow(tmp_path: Path) -> None:
         b'{"door":"dra","kind":"pci","device":"5","parts":["pci:0000:05:00.0"],"resource":"a.com/x",'
         b'"owner":"ns/c","uid":"u","since":1.5,"confirmed":true}'
     )
-    least = b'{"holds":[{"door":"plugin","kind":"pci","device":"5","parts":[]}]}'
-    plain = Hold(Door.PLUGIN, "pci", "5", (), "", "", "", 0.0, confirmed=False)
-    assert msgspec.json.decode(least, type=Content) == Content((plain,), complete=True)

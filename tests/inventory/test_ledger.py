@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from dray.drivers.contract import Device
 from dray.errors import ConflictError
 from dray.inventory.handouts import UNTOLD
-from dray.inventory.ledger import ClaimDevices, Door, KubeletLook, Ledger
+from dray.inventory.ledger import ClaimDevices, Door, Hold, KubeletLook, Ledger
 from tests.inventory.conftest import claim, gpu
 
 RESOURCE = "example.com/gpu"
@@ -364,3 +365,8 @@ def test_the_owner_is_the_pod_that_the_kubelet_lists_now() -> None:
     both = KubeletLook(3.0, {(RESOURCE, "gpu-1"): ("default/one", "default/two")})
     ledger.looked(both, [gpu(1)], 0.0)
     assert who(ledger) == {"plugin gpu-1": "pod default/two"}, "it is still one of them"
+
+
+def test_a_hold_that_says_nothing_of_its_time_is_as_old_as_can_be() -> None:
+    plain = msgspec.json.decode(b'{"door":"dra","kind":"gpu","device":"gpu-1","parts":[]}', type=Hold)
+    assert (plain.since, plain.confirmed, plain.owner) == (0.0, False, "")

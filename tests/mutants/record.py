@@ -40,13 +40,14 @@ class Record:
     def of(self, mutant: Mutant, first: str = "") -> list[str]:
         """The tests that run the changed line: `first`, then those of the module's own file, then the fastest.
 
-        A line that runs at import is met by every test of its module.
+        A line that runs at import is met by every test of its module, and by those in the module's own file.
         """
         module = self.lines.get(str(mutant.path.resolve()), {})
+        own = f"/test_{mutant.path.stem}.py::"
         numbers = {one for line in _statement(mutant) for one in module.get(str(line), ())}
         if not numbers:
             numbers = {one for tests in module.values() for one in tests}
-        own = f"test_{mutant.path.stem}.py"
+            numbers |= {number for number, test in enumerate(self.tests) if own in test}
         found = sorted(
             (self.tests[one] for one in numbers if self.seconds[one] <= LONGEST),
             key=lambda test: (test != first, own not in test, self.duration[test], test),
