@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.dra.claims.state import Entry
 from dray.dra.claims.stored_device import StoredDevice, restore, store
 from dray.drivers.contract import Device
 from tests.dra.test_state import DEVICE
@@ -20,6 +19,3 @@ def test_what_a_file_leaves_out_is_as_it_always_was() -> None:
     """Files omit what has its default: another default would change what they say."""
     plain = restore(msgspec.json.decode(b'{"id":"a","kind":"k"}', type=StoredDevice))
     assert (plain.open_first, plain.permissions, plain.shares) == (False, "mrw", None)
-    text = b'{"claim":{"namespace":"n","name":"c","uid":"u"},"phase":"PrepareStarted","requests":[]}'
-    entry = msgspec.json.decode(text, type=Entry)
-    assert (entry.passes, entry.boot, entry.pod_claim) == (False, "", "")

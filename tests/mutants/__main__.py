@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         case "survivors":
             print(survivors(names))
         case "record":
-            record(rooms(names)[0])
+            record(rooms(names[:1])[0], only_newer=names[1:] == ["newer"])
         case "work":
             work(names[0], int(names[1]), Path(names[2]))
         case "fresh":

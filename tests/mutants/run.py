@@ -20,7 +20,7 @@ JOBS = int(os.environ.get("JOBS", "4"))
 def run(room: Room, only_survivors: bool) -> None:
     """Try the room's mutants and keep the outcomes."""
     started = time.monotonic()
-    _call("record", room.name)
+    _call("record", room.name, *(["newer"] if only_survivors else []))
     recorded = time.monotonic()
     outcomes, idle = read_outcomes(), read_equivalents()
     numbers = [
