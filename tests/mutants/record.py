@@ -21,7 +21,7 @@ LONGEST = 5.0
 """Seconds: a test that takes longer is not run for mutants."""
 BUDGET = 10.0
 """Seconds of tests, in all, that are run for one mutant."""
-ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning")
+ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning", "-o", "faulthandler_timeout=0")
 
 
 @dataclass(frozen=True)

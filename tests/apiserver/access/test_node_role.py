@@ -119,9 +119,10 @@ def test_what_a_node_may_ask(
     allowed = []
     for verb in VERBS:
         fields = {copied(field): copied(value)} if field else None
-        words = [copied(one) for one in (verb, resource, namespace, name, subresource)]
+        place = copied(namespace), copied(name), copied(subresource)
+        asked = Asked(copied(verb), copied(resource), *place, fields)
         try:
-            check_request(node(copied("n1")), Asked(*words, fields=fields), Cluster())
+            check_request(node(copied("n1")), asked, Cluster())
             allowed.append(verb)
         except DeniedError:
             pass
@@ -131,7 +132,14 @@ def test_what_a_node_may_ask(
 def test_a_node_gets_tokens_that_end_with_its_own_pods_alone() -> None:
     asked = Asked("create", "serviceaccounts", "ns", "account", "token")
     check_token(node("n1"), asked, {"spec": {"nodeName": copied("n1")}})
-    for pod in (None, {}, {"spec": {}}, {"spec": {"nodeName": "n2"}}, {"spec": {"nodeName": "n0"}}):
+    others: tuple[Mapping[str, Any] | None, ...] = (
+        None,
+        {},
+        {"spec": {}},
+        {"spec": {"nodeName": "n2"}},
+        {"spec": {"nodeName": "n0"}},
+    )
+    for pod in others:
         with pytest.raises(DeniedError, match="tokens bound to its own pods"):
             check_token(node("n1"), asked, pod)
 
