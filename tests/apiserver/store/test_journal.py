@@ -65,6 +65,16 @@ def test_a_failed_batch_leaves_nothing(tmp_path: Path) -> None:
     journal.close()
 
 
+def test_a_failed_batch_takes_nothing_of_a_larger_one_with_it(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "s")
+    journal.commit(Batch([change(2), change(3, "b"), change(4, "c")], 4, 1, ()))
+    with pytest.raises(HardwareError, match="UNIQUE"):
+        journal.commit(Batch([change(5, "d"), change(2)], 5, 1, ()))
+    journal.commit(Batch([change(6, "e")], 6, 1, ()))
+    assert [row.new.revision for row in journal.rows()] == [2, 3, 4, 6]
+    journal.close()
+
+
 async def test_rows_that_nobody_needs_are_removed(tmp_path: Path) -> None:
     async with store_at(tmp_path / "s", history_changes=5) as store:
         for number in range(50):
