@@ -14,7 +14,7 @@ import pytest
 from dray.apiserver.store.contract import Change, ChangeKind, Stored
 from dray.apiserver.store.journal import SCHEMA, Batch, Journal, Row, connect
 from dray.errors import DeniedError, Error, HardwareError, InvalidError, UnavailableError
-from tests.apiserver.store.stores import delete, key, put, store_at, value_of
+from tests.apiserver.store.stores import Gate, delete, key, put, store_at, value_of
 
 
 def change(revision: int, name: str = "a", kind: ChangeKind = ChangeKind.ADDED, raw: bytes = b"{}") -> Change:
@@ -285,3 +285,28 @@ async def test_a_disk_that_takes_no_more_loses_nothing_acknowledged(tmp_path: Pa
         names = [item.key.name for item in store.list("pods").items]
         assert len(names) == int(stored) + 1
         assert names[0] == "after"
+
+
+def test_a_batch_whose_sync_failed_is_written_over_at_once(tmp_path: Path) -> None:
+    gate = Gate()
+    journal = Journal(tmp_path / "s", gate.connect)
+    journal.open()
+    gate.is_on = True
+    journal.commit(Batch([change(2)], 2, 1, ()))
+    gate.fail_once_after = "SQLITE_IOERR_FSYNC"
+    with pytest.raises(HardwareError):
+        journal.commit(Batch([change(3, "b")], 3, 1, ()))
+    assert [row.new.revision for row in journal.rows()] == [2]
+    journal.close()
+
+
+@pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_BUSY"])
+def test_what_may_pass_is_tried_again_in_five_seconds(tmp_path: Path, name: str) -> None:
+    gate = Gate()
+    journal = Journal(tmp_path / "s", gate.connect)
+    journal.open()
+    gate.is_on, gate.fail_before = True, name
+    with pytest.raises(UnavailableError) as caught:
+        journal.commit(Batch([change(2)], 2, 1, ()))
+    assert caught.value.retry_after == 5.0
+    journal.close()
