@@ -298,3 +298,10 @@ def test_a_stored_allocation_is_in_flight_no_more_though_something_newer_is_know
 )
 def test_a_version_that_is_no_number_is_older_than_any(text: str, number: int) -> None:
     assert version_of(claim(resourceVersion=text)) == number
+
+
+def test_a_stored_allocation_of_a_claim_that_is_gone_by_now_holds_nothing() -> None:
+    tracker = Tracker(DEFAULT)
+    assert tracker.signal(allocated(), "uid-my-pod")
+    tracker.store("uid-my-claim", allocated(meta={"resourceVersion": "4"}), 100.0)
+    assert tracker.in_flight == ()
