@@ -59,7 +59,7 @@ def metadata(claim: int, request: str = "r") -> str:
 
 async def test_claims_are_known_from_their_beginning_to_their_end(node: Node) -> None:
     async with node.serving() as preparer:
-        assert len(preparer.known) == 0
+        assert list(preparer.known) == []
         for number in (1, 2):
             await preparer.prepare(claim_of(number, f"gpu-{number}"))
         assert {ref.uid for ref in preparer.known} == {uid_of(1), uid_of(2)}

@@ -2,7 +2,7 @@
 
 draw          write the sample (once, before the tests are changed)
 run ROOM…     try the mutants of the sample, all rooms where none is named, and print the table
-again ROOM…   try only those that no test met in the last run
+again ROOM…   try only those that no test killed in the last run, with more time for each test
 table         print the table of the last runs
 survivors     print what no test met and nobody called equivalent
 """

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from dray.apiserver.store.contract import Stored
+from dray.apiserver.store.contract import Page, Stored
 from dray.apiserver.store.memory import Shelf
 from dray.apiserver.store.paging import newest_page, older_page
 from tests.apiserver.store.stores import key
@@ -20,10 +22,11 @@ def shelf_of(names: str) -> Shelf:
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 9, 0])
 def test_pages_of_any_size_give_all_there_is(limit: int) -> None:
     old = {key(name): Stored(key(name), "u", 1, b"") for name in "bdf"}
-    for make in (
+    makers: tuple[Callable[[str], Page], ...] = (
         lambda after: newest_page(shelf_of(NAMES), 5, "", after, limit),
         lambda after: older_page(shelf_of("aceghxyz"), {**old, **NEW}, 5, "", after, limit),
-    ):
+    )
+    for make in makers:
         seen, after = "", ""
         while True:
             page = make(after)
