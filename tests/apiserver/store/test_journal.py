@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sqlite3
@@ -310,3 +311,23 @@ def test_what_may_pass_is_tried_again_in_five_seconds(tmp_path: Path, name: str)
         journal.commit(Batch([change(2)], 2, 1, ()))
     assert caught.value.retry_after == 5.0
     journal.close()
+
+
+def test_what_sqlite_itself_finds_wrong_is_told_when_the_file_is_opened(tmp_path: Path) -> None:
+    """A row without a value that every row has: no page is damaged, and SQLite's check finds it."""
+    path = tmp_path / "s"
+    journal = opened(path)
+    journal.commit(Batch([change(2)], 2, 1, ()))
+    journal.close()
+    with contextlib.closing(connect(str(path))) as connection:
+        (text,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'log'").fetchone()
+        for sql, change_row in (
+            (text.replace(" NOT NULL", ""), "UPDATE log SET uid = NULL"),
+            (text, "SELECT 1"),
+        ):
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'log'", (sql,))
+            connection.execute("PRAGMA writable_schema = RESET")
+            connection.execute(change_row)
+    with pytest.raises(HardwareError, match=r"is damaged .*NULL value in log"):
+        Journal(path).open()
