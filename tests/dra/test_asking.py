@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from dray.api.codec import decode, encode, view
 from dray.api.resource import ResourceClaim
+from dray.api.resource.claim_status import DeviceAllocationConfiguration
+from dray.api.resource.device_class import OpaqueDeviceConfiguration
 from dray.dra.claims.asking import WantedDevice, check_ref, read_claim
 from dray.dra.parcels import ClaimRef
 from dray.errors import InvalidError
@@ -154,3 +156,28 @@ def test_what_is_taken_can_stand_in_names_of_files(device: str, request: str, ui
         assert part.isascii()
         assert part not in ("", ".", "..")
         assert not set("/\0_\n ") & set(part)
+
+
+@pytest.mark.parametrize("value", [object(), 1j, {(1, 2): "a key"}])
+def test_parameters_that_are_no_json_are_refused(value: Any) -> None:
+    claim = claim_of(1, "gpu-0")
+    allocation = claim.status.allocation
+    assert allocation is not None
+    opaque = OpaqueDeviceConfiguration(driver=DRIVER, parameters={"a": value})
+    config = (DeviceAllocationConfiguration(source="FromClaim", opaque=opaque),)
+    devices = msgspec.structs.replace(allocation.devices, config=config)
+    status = msgspec.structs.replace(
+        claim.status, allocation=msgspec.structs.replace(allocation, devices=devices)
+    )
+    with pytest.raises(InvalidError, match="it is no JSON, or nested too deep"):
+        read(msgspec.structs.replace(claim, status=status))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_parameters_of_ten_kibibytes_are_the_longest(more: int) -> None:
+    claim = claim_of(1, "gpu-0", config=[parameters({"a": "x" * (10_240 - len('{"a":""}') + more)})])
+    if more:
+        with pytest.raises(InvalidError, match="it has 10241 bytes, more than the limit of 10240"):
+            read(claim)
+    else:
+        assert len(read(claim).requests[0].parameters) == 1

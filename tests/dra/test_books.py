@@ -70,3 +70,16 @@ async def test_what_a_slice_shows_of_a_device_is_asked_once(tmp_path: Path) -> N
         changed = replace(device, attributes={"model": "T-2"})
         assert found(changed) == attributes_of(changed) != found(device)
     assert asked == [device, changed, device]
+
+
+async def test_files_that_are_as_they_should_be_are_not_written_again(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    async with open_books(node.options(), node.surroundings()) as books:
+        path = books.options.cdi_dir / books.files.name(REF.uid)
+        await books.ensure_files(FULL)
+        first = path.stat().st_ino
+        await books.ensure_files(FULL)
+        assert path.stat().st_ino == first
+        path.write_text("something else")
+        await books.ensure_files(FULL)
+        assert books.files.read_back() == (FULL,)

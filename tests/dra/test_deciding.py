@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dray.dra.claims.asking import Wanted, WantedDevice, WantedRequest
-from dray.dra.claims.deciding import Begun, Done, Relock, RollBack, begin
+from dray.dra.claims.deciding import Begun, Done, Relock, RollBack, begin, find_overlap
 from dray.dra.claims.state import Entry, Holding, Phase, Request, State
 from dray.dra.claims.stored_device import store
 from dray.dra.parcels import ClaimRef
@@ -91,3 +91,12 @@ def test_shares_of_one_device_do_not_conflict() -> None:
             step(state, planned("a", "x", share=taken))
     with pytest.raises(ConflictError):
         step(state, planned("a", "y", share=SHARES[1], y=("x",)))
+
+
+@pytest.mark.parametrize("own", ["a", "c"])
+def test_a_claims_own_entry_does_not_hide_another_that_has_its_device(own: str) -> None:
+    entry, other = planned(own, "x"), completed(planned("b", "x"))
+    state = State().with_entry(completed(entry)).with_entry(other)
+    assert find_overlap(State().with_entry(completed(entry)), entry) is None
+    found = find_overlap(state, entry)
+    assert found is not None and found[0] == other

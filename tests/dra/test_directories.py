@@ -14,7 +14,7 @@ from dray.dra.claims.directories import (
     remove_entry,
     under_way,
 )
-from dray.errors import DeniedError, InvalidError
+from dray.errors import DeniedError, Error, InvalidError
 
 
 def test_directories_are_made_with_their_modes(tmp_path: Path) -> None:
@@ -88,3 +88,9 @@ def test_our_own_directory_is_no_link(tmp_path: Path) -> None:
     (tmp_path / "data").unlink()
     with open_below(tmp_path / "data", "a"):
         assert (tmp_path / "data/a").is_dir()
+
+
+def test_a_directory_that_cannot_be_made_is_told_as_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Error, match="make the directory"), open_whole(tmp_path / "file" / "cdi"):
+        pass

@@ -100,3 +100,33 @@ def test_names_of_files() -> None:
     assert len(set(found)) == len(parts)
     assert all("/" not in name and not name.startswith(".") and len(name) < 100 for name in found)
     assert found[0].startswith("pci:0000:05:00.0-")
+
+
+async def test_who_waits_for_another_process_gets_it_when_that_is_done(tmp_path: Path) -> None:
+    mine, other = locks(tmp_path), locks(tmp_path)
+
+    async def wait() -> None:
+        async with other.held(["x"], "b"):
+            pass
+
+    async with asyncio.TaskGroup() as group, mine.held(["x"], "a"):
+        waiting = group.create_task(wait())
+        await asyncio.wait({waiting}, timeout=0.1)
+        assert not waiting.done()
+
+
+async def test_closed_locks_leave_no_file_open(tmp_path: Path) -> None:
+    mine = locks(tmp_path)
+    async with mine.held(["x", "y"], "a"):
+        pass
+    opened = {one for one in os.listdir("/proc/self/fd") if _leads_to(one, tmp_path)}
+    assert len(opened) == 2
+    mine.close()
+    assert not any(_leads_to(one, tmp_path) for one in os.listdir("/proc/self/fd"))
+
+
+def _leads_to(descriptor: str, directory: Path) -> bool:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(directory))
+    except FileNotFoundError:
+        return False

@@ -166,3 +166,16 @@ def test_it_says_nothing_of_shares(tmp_path: Path) -> None:
     """The kubelet's share is no attribute of the device."""
     metadata(tmp_path, "v1alpha1").ensure(FULL)
     assert SHARES[0] not in path_of(tmp_path).read_text()
+
+
+def test_either_of_the_two_files_tells_of_the_claim(tmp_path: Path) -> None:
+    files = metadata(tmp_path, "v1alpha1")
+    files.ensure(FULL)
+    path_of(tmp_path).unlink()
+    for one in (tmp_path / "cdi" / f"{DRIVER}_metadata").iterdir():
+        one.unlink()
+    assert files.uids() == (REF.uid,)
+    files.ensure(FULL)
+    for one in (tmp_path / "cdi").glob("*.json"):
+        one.unlink()
+    assert files.uids() == (REF.uid,)

@@ -60,6 +60,20 @@ async def test_a_container_that_asked_for_an_extended_resource_finds_the_plugins
     assert made.asked()[0].label == "example.com/gpu"
 
 
+@pytest.mark.parametrize(
+    ("annotated", "resources"),
+    [("false", ("example.com/gpu",)), ("true", ("",)), ("true", ("example.com/gpu", "example.com/nic"))],
+)
+async def test_other_containers_find_the_claims_variables(
+    node: Node, annotated: str, resources: tuple[str, ...]
+) -> None:
+    for number, resource in enumerate(resources):
+        node.devices[f"gpu-{number}"] = replace(node.devices[f"gpu-{number}"], resource=resource)
+    annotations = {"resource.kubernetes.io/extended-resource-claim": annotated}
+    made = plan(node, *(f"gpu-{number}" for number in range(len(resources))), annotations=annotations)
+    assert made.asked()[0].label == "claim-1/r"
+
+
 async def test_what_is_refused(node: Node) -> None:
     node.devices["gpu-0"] = replace(node.devices["gpu-0"], health=Health.UNHEALTHY, reason="")
     with pytest.raises(HardwareError, match="no reason is known"):

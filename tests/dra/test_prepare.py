@@ -57,6 +57,16 @@ def metadata(claim: int, request: str = "r") -> str:
     return f"{DRIVER}/metadata={uid_of(claim)}_{request}"
 
 
+async def test_claims_are_known_from_their_beginning_to_their_end(node: Node) -> None:
+    async with node.serving() as preparer:
+        assert list(preparer.known) == []
+        for number in (1, 2):
+            await preparer.prepare(claim_of(number, f"gpu-{number}"))
+        assert {ref.uid for ref in preparer.known} == {uid_of(1), uid_of(2)}
+        await preparer.unprepare(ref_of(claim_of(1)))
+        assert [ref.uid for ref in preparer.known] == [uid_of(2)]
+
+
 async def test_a_claim_is_prepared_and_given_back(node: Node) -> None:
     claim = claim_of(1, "gpu-0", "gpu-1")
     async with node.serving() as preparer:

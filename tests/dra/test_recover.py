@@ -3,7 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from dray.dra.claims.prepare import Preparer, open_preparer
 from dray.dra.claims.recover import EVERY, ClaimState, Looked, Started
 from dray.dra.claims.state import STATE_FORMAT, Phase
 from dray.dra.parcels import ClaimRef
-from dray.errors import ConflictError, UnavailableError
+from dray.errors import ConflictError, InvariantError, UnavailableError
+from dray.hardware.change import HostChange
 from dray.runtime.clock import FakeClock, settle
 from tests.dra.prepare_node import FREE, Node, claim_of, ref_of, uid_of
 
@@ -194,6 +196,71 @@ async def test_claims_left_in_the_middle_and_gone_are_given_back(node: Node) -> 
         states[0] = ClaimState.GONE
         assert (await preparer.recovery.look(lookup)).stale == (ref_of(claim_of(0)),)
         assert node.state().entries[0].phase is Phase.COMPLETED
+
+
+async def test_a_prepared_claim_that_is_gone_is_told_once(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    states = {ref_of(claim_of(number)): ClaimState.GONE for number in (1, 2)}
+
+    async def lookup(ref: ClaimRef) -> ClaimState:
+        return states[ref]
+
+    def told() -> int:
+        return caplog.text.count("claim is gone and still prepared")
+
+    async with node.serving() as preparer:
+        for number in (1, 2):
+            await preparer.prepare(claim_of(number, f"gpu-{number}"))
+        for _ in range(2):
+            await preparer.recovery.look(lookup)
+            assert told() == 2
+        states[ref_of(claim_of(1))] = ClaimState.ALLOCATED
+        await preparer.recovery.look(lookup)
+        states[ref_of(claim_of(1))] = ClaimState.GONE
+        await preparer.recovery.look(lookup)
+        assert told() == 3, "it was there again in between"
+
+
+async def test_a_bug_in_a_look_is_not_taken_for_a_bad_day(node: Node) -> None:
+    await leave_in_the_middle(node, 1, "gpu-0")
+
+    async def lookup(ref: ClaimRef) -> ClaimState:
+        raise InvariantError("a bug")
+
+    async with node.serving() as preparer:
+        with pytest.raises(InvariantError, match="a bug"):
+            await preparer.recovery.run(lookup)
+
+
+async def test_what_cannot_be_given_back_now_is_looked_after_again(node: Node) -> None:
+    await leave_in_the_middle(node, 1, "gpu-0")
+    away = [UnavailableError("the disk does not answer"), InvariantError("a bug")]
+
+    async def undo(changes: Sequence[HostChange]) -> None:
+        if away:
+            raise away.pop(0)
+
+    async def lookup(ref: ClaimRef) -> ClaimState:
+        return ClaimState.GONE
+
+    around = replace(node.surroundings(), undo=undo)
+    async with open_preparer(node.options(), around) as preparer:
+        assert await preparer.recovery.look(lookup) == Looked()
+        assert [ref.uid for ref in preparer.known] == [uid_of(1)]
+        with pytest.raises(InvariantError, match="a bug"):
+            await preparer.recovery.look(lookup)
+        assert await preparer.recovery.look(lookup) == Looked(given_back=(ref_of(claim_of(1)),))
+
+
+async def test_an_allocated_claim_that_the_other_door_has_a_device_of_is_noted_and_told(
+    node: Node, caplog: pytest.LogCaptureFixture
+) -> None:
+    (node.door.plugin / "gpu-1").touch()
+    async with node.serving() as preparer:
+        assert await preparer.recovery.rebuild([claim_of(2, "gpu-1")]) == (ref_of(claim_of(2)),)
+        assert "allocated claim does not hold its devices" in caplog.text
+        assert list(node.state().records) == [uid_of(2)] and node.holders() == []
 
 
 async def test_it_looks_now_and_every_ten_minutes(node: Node) -> None:

@@ -111,3 +111,10 @@ def test_what_a_newer_dray_wrote_is_kept() -> None:
 def test_what_is_no_state_is_told(payload: bytes) -> None:
     with pytest.raises(Unreadable):
         STATE_FORMAT.decode(Format(bytes).encode(payload))
+
+
+def test_what_a_file_leaves_out_of_an_entry_is_as_it_always_was() -> None:
+    """Files omit what has its default: another default would change what they say."""
+    text = b'{"claim":{"namespace":"n","name":"c","uid":"u"},"phase":"PrepareStarted","requests":[]}'
+    entry = msgspec.json.decode(text, type=Entry)
+    assert (entry.passes, entry.boot, entry.pod_claim) == (False, "", "")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from dray.dra.parcels import ClaimDoor, ClaimRef
-from dray.errors import ConflictError, Error, HardwareError
+from dray.errors import ConflictError, Error, HardwareError, UnavailableError
 from dray.inventory.doors import Offered, offers, ways
 from dray.inventory.holds import Holds
 from dray.inventory.inventory import Inventory
@@ -351,6 +351,157 @@ async def test_two_holders_after_lost_state_are_told(
         assert "device has two holders" in caplog.text
         with pytest.raises(ConflictError):
             await holds.take_plugin(RESOURCE, [gpu(1)])
+
+
+def lines(caplog: pytest.LogCaptureFixture, text: str) -> list[int]:
+    """The levels of the lines that say this."""
+    return [one.levelno for one in caplog.records if text in one.getMessage()]
+
+
+def test_what_the_kubelet_lists_and_nobody_noted_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "dray.inventory")
+    with Holds(tmp_path / "holds", FakeClock()) as holds:
+        for _ in range(2):
+            holds.looked(KubeletLook(1.0, {(RESOURCE, "gpu-1"): ("default/one",)}), [gpu(1)])
+    assert lines(caplog, "device is held") == [logging.INFO]
+    assert lines(caplog, "device has two holders") == []
+
+
+@pytest.mark.parametrize("has_plugins", [False, True])
+def test_a_missing_socket_is_told_once_and_loudly_only_where_pods_get_devices(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, has_plugins: bool
+) -> None:
+    caplog.set_level(logging.INFO, "dray.inventory")
+    door = Door.PLUGIN if has_plugins else Door.DRA
+    text = "the kubelet has no pod-resources socket here"
+    level = logging.WARNING if has_plugins else logging.INFO
+    with Holds(tmp_path / "holds", FakeClock()) as holds:
+        holds.contest({gpu(1).parts[0]: frozenset({(door, "gpu")})})
+        before = holds.current.generation
+        holds.lacks_socket(None)
+        assert holds.current.generation == before and lines(caplog, text) == []
+        for _ in range(2):
+            holds.lacks_socket(tmp_path / "kubelet.sock")
+        assert holds.current.generation == before + 1 and lines(caplog, text) == [level]
+        holds.lacks_socket(None)
+        assert holds.current.generation == before + 2 and lines(caplog, text) == [level]
+        holds.lacks_socket(tmp_path / "kubelet.sock")
+        assert lines(caplog, text) == [level, level]
+
+
+async def test_who_waits_for_a_missing_socket_is_sent_away_soon_and_may_come_again_in_a_second(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    with Holds(tmp_path / "holds", clock) as holds:
+        holds.lacks_socket(tmp_path / "kubelet.sock")
+        with pytest.raises(ExceptionGroup) as caught:
+            await hurried(clock, holds.claim_door("gpu").take(A, [gpu(1)]), 3)
+        error = caught.value.exceptions[0]
+        assert isinstance(error, UnavailableError) and error.retry_after == 1.0
+        assert "mount its directory into the agent" in str(error)
+        holds.contest({gpu(1).parts[0]: frozenset({(Door.DRA, "gpu")})})
+        await holds.claim_door("gpu").take(A, [gpu(1)])  # no plugin gives anything: nobody need be asked
+
+
+async def test_a_full_disk_is_told_once_until_it_was_written_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, clock, blocked = tmp_path / "state" / "holds", FakeClock(), tmp_path / "state" / ".holds.tmp"
+    text = "who holds what is not on disk"
+
+    async def pass_time(condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not condition():
+                await clock.advance(1.0)
+                await asyncio.sleep(0.002)
+
+    with Holds(path, clock) as holds:
+        blocked.mkdir()
+        async with running(holds.run(), name="writer"):
+            for number, told in ((1, 1), (2, 2)):
+                holds.allocated([claim("a", gpu(number))])
+                await pass_time(lambda told=told: len(lines(caplog, text)) == told)  # type: ignore[misc]
+                for _ in range(25):
+                    await clock.advance(1.0)
+                    await asyncio.sleep(0.002)
+                assert len(lines(caplog, text)) == told, "however often it fails"
+                blocked.rmdir()
+                await pass_time(path.exists)
+                await pass_time(lambda number=number: f"gpu-{number}" in path.read_text())  # type: ignore[misc]
+                blocked.mkdir()
+
+
+@pytest.mark.parametrize("is_claim_first", [False, True])
+def test_two_holders_are_told_whichever_is_noted_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_claim_first: bool
+) -> None:
+    look = KubeletLook(1.0, {(RESOURCE, "gpu-1"): ("default/one",)})
+    with Holds(tmp_path / "holds", FakeClock()) as holds:
+        for is_claim in (is_claim_first, not is_claim_first):
+            assert lines(caplog, "device has two holders") == []
+            if is_claim:
+                holds.restore_claim(claim("a", gpu(1)))
+            else:
+                holds.looked(look, [gpu(1)])
+    assert lines(caplog, "device has two holders") == [logging.ERROR]
+
+
+async def test_no_two_holders_are_told_where_one_is_not_sure_or_has_another_device(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Holds(tmp_path / "holds", FakeClock()) as holds:
+        taking_nothing(holds)
+        await holds.take_plugin(RESOURCE, [gpu(1)])  # given, and not listed yet
+        holds.restore_claim(claim("a", gpu(1)))
+        holds.restore_claim(claim("b", gpu(1)))  # the same door: the scheduler knows
+        holds.restore_claim(claim("c", gpu(2)))
+        holds.allocated([claim("d", gpu(3))])
+        holds.looked(KubeletLook(2.0, {(RESOURCE, "gpu-3"): ("default/one",)}), [gpu(1), gpu(2), gpu(3)])
+    assert lines(caplog, "device has two holders") == []
+
+
+async def test_what_is_given_back_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "dray.inventory")
+    with Holds(tmp_path / "holds", FakeClock()) as holds:
+        taking_nothing(holds)
+        holds.allocated([])
+        for number, name in ((1, A), (2, B)):
+            await holds.claim_door("gpu").take(name, [gpu(number)])
+        assert lines(caplog, "device is given back") == []
+        await holds.claim_door("gpu").give_back(A)
+        assert lines(caplog, "device is given back") == [logging.INFO]
+
+
+@pytest.mark.parametrize(
+    ("is_held", "offered", "waits"),
+    [(False, Door.DRA, False), (True, Door.DRA, True), (False, Door.PLUGIN, True)],
+)
+async def test_without_a_kubelet_claims_get_devices_where_no_pod_has_or_gets_any(
+    tmp_path: Path, is_held: bool, offered: Door, waits: bool
+) -> None:
+    clock = FakeClock()
+    with Holds(tmp_path / "holds", clock) as holds:
+        if is_held:
+            await holds.take_plugin(RESOURCE, [gpu(1)])
+        holds.restore_claim(claim("b", gpu(3)))
+        holds.contest({gpu(2).parts[0]: frozenset({(offered, "gpu")})})
+        holds.lacks_socket(tmp_path / "kubelet.sock")
+        if not waits:
+            await holds.claim_door("gpu").take(A, [gpu(2)])
+            return
+        with pytest.raises(ExceptionGroup, match="unhandled"):
+            await hurried(clock, holds.claim_door("gpu").take(A, [gpu(2)]), 3)
+
+
+def test_only_a_process_that_has_the_ledger_calls_it_its_own(tmp_path: Path) -> None:
+    with (
+        Holds(tmp_path / "holds", FakeClock()) as old,
+        Holds(tmp_path / "holds", FakeClock(), takes_over=True) as new,
+    ):
+        assert (old.is_ours, new.is_ours) == (True, False)
 
 
 def test_the_file_of_today_is_read_tomorrow(tmp_path: Path) -> None:

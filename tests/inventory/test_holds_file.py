@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dray.errors import Error
@@ -42,3 +43,10 @@ async def test_other_hardware_of_the_same_name_is_not_sure(tmp_path: Path) -> No
     await file.write(lambda: Content((ONE,)))
     assert not file.has(Hold(Door.PLUGIN, "gpu", "gpu-1", ("pci:9",), "example.com/gpu"))
     file.close()
+
+
+def test_what_a_file_leaves_out_is_as_it_always_was() -> None:
+    """Files omit what has its default: another default would change what they say."""
+    least = b'{"holds":[{"door":"plugin","kind":"pci","device":"5","parts":[]}]}'
+    plain = Hold(Door.PLUGIN, "pci", "5", (), "", "", "", 0.0, confirmed=False)
+    assert msgspec.json.decode(least, type=Content) == Content((plain,), complete=True)

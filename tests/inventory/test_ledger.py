@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from dray.drivers.contract import Device
 from dray.errors import ConflictError
 from dray.inventory.handouts import UNTOLD
-from dray.inventory.ledger import ClaimDevices, Door, KubeletLook, Ledger
+from dray.inventory.ledger import ClaimDevices, Door, Hold, KubeletLook, Ledger
 from tests.inventory.conftest import claim, gpu
 
 RESOURCE = "example.com/gpu"
@@ -298,3 +299,74 @@ def test_what_is_being_given_stays_however_long_it_takes() -> None:
         ledger.looked(KubeletLook(at), [gpu(1)], 0.0)
     assert not ledger.holds
     ledger.answered(taken, 310.0)
+
+
+def test_one_kind_is_one_kind_though_its_name_was_read_from_elsewhere() -> None:
+    """Names that come from a file are equal, not identical."""
+    ledger = Ledger()
+    ledger.take_claim(claim("a", gpu(1, hardware=("pci:x",))), 0.0)
+    ledger.take_claim(claim("b", gpu(2, str(b"gpu", "ascii"), hardware=("pci:x",))), 0.0)
+    assert len(ledger.holds) == 2
+
+
+def test_a_claim_has_all_its_devices_here_unless_it_says_otherwise() -> None:
+    ledger = Ledger()
+    ledger.allocated([claim("a", gpu(1), gpu(2))], 0.0)
+    ledger.allocated([ClaimDevices("default", "a", "uid-a", (gpu(2),))], 0.0)
+    assert [hold.device for hold in ledger.holds] == ["gpu-2"]
+
+
+def test_pods_of_the_process_before_are_adopted_and_claims_are_not() -> None:
+    before = Ledger()
+    before.take_claim(claim("a", gpu(1)), 1.0)
+    before.take_plugin(RESOURCE, [gpu(2), gpu(3)], 1.0)
+    ledger = Ledger()
+    give(ledger, 0.0, gpu(3))
+    ledger.looked(listed(1.0, gpu_3="one"), [gpu(3)], 0.0)
+    ledger.adopt(before.holds, 5.0)
+    assert who(ledger) == {"plugin gpu-2": "a new pod", "plugin gpu-3": "pod default/one"}
+    for at in (14.0, 14.9):
+        ledger.looked(KubeletLook(at), [gpu(2)], 0.0)
+    assert "plugin gpu-2" in who(ledger), "its time begins with the adoption"
+    ledger.looked(KubeletLook(15.0), [gpu(2)], 0.0)
+    assert "plugin gpu-2" not in who(ledger)
+
+
+def test_only_plugins_holds_wait_for_the_kubelet() -> None:
+    ledger = Ledger()
+    ledger.allocated([claim("a", gpu(1))], 0.0)
+    ledger.take_plugin(RESOURCE, [gpu(2)], 0.0)
+    assert [hold.device for hold in ledger.unsettled()] == ["gpu-2"]
+    assert [hold.device for hold in Ledger(ledger.holds, 0.0).unsettled()] == ["gpu-2"], "after a restart too"
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_claim_gives_back_what_is_its_own(name: str) -> None:
+    ledger = Ledger()
+    ledger.allocated([], 0.0)
+    ledger.take_claim(claim("a", gpu(1)), 0.0)
+    ledger.take_claim(claim("b", gpu(2)), 0.0)
+    ledger.give_back("gpu", f"uid-{name}")
+    assert sorted(who(ledger).values()) == [f"claim default/{'b' if name == 'a' else 'a'}"]
+
+
+def test_what_lingers_in_the_kubelets_notes_is_added_only_where_all_was_lost() -> None:
+    look = KubeletLook(1.0, lingering=frozenset({(RESOURCE, "gpu-1")}))
+    ledger = Ledger()
+    assert ledger.looked(look, [gpu(1)], 0.0) == () and not ledger.holds
+    assert [hold.confirmed for hold in ledger.looked(look, [gpu(1)], 0.0, is_lost=True)] == [False]
+
+
+def test_the_owner_is_the_pod_that_the_kubelet_lists_now() -> None:
+    ledger = given(gpu(1))
+    ledger.looked(listed(1.0, gpu_1="one"), [gpu(1)], 0.0)
+    ledger.looked(listed(2.0, gpu_1="two"), [gpu(1)], 0.0)
+    assert who(ledger) == {"plugin gpu-1": "pod default/two"}
+    both = KubeletLook(3.0, {(RESOURCE, "gpu-1"): ("default/one", "default/two")})
+    ledger.looked(both, [gpu(1)], 0.0)
+    assert who(ledger) == {"plugin gpu-1": "pod default/two"}, "it is still one of them"
+
+
+def test_a_hold_that_says_nothing_of_its_time_is_as_old_as_can_be() -> None:
+    plain = msgspec.json.decode(b'{"door":"dra","kind":"gpu","device":"gpu-1","parts":[]}', type=Hold)
+    assert (plain.since, plain.confirmed, plain.owner) == (0.0, False, "")

@@ -2,7 +2,7 @@
 
 draw          write the sample (once, before the tests are changed)
 run ROOM…     try the mutants of the sample, all rooms where none is named, and print the table
-again ROOM…   try only those that no test met in the last run
+again ROOM…   try only those that no test killed in the last run, with more time for each test
 table         print the table of the last runs
 survivors     print what no test met and nobody called equivalent
 """
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         case "survivors":
             print(survivors(names))
         case "record":
-            record(rooms(names)[0])
+            record(rooms(names[:1])[0], only_newer=names[1:] == ["newer"])
         case "work":
             work(names[0], int(names[1]), Path(names[2]))
         case "fresh":

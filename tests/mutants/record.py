@@ -21,7 +21,7 @@ LONGEST = 5.0
 """Seconds: a test that takes longer is not run for mutants."""
 BUDGET = 10.0
 """Seconds of tests, in all, that are run for one mutant."""
-ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning")
+ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning", "-o", "faulthandler_timeout=0")
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,14 @@ class Record:
     def of(self, mutant: Mutant, first: str = "") -> list[str]:
         """The tests that run the changed line: `first`, then those of the module's own file, then the fastest.
 
-        A line that runs at import is met by every test of its module.
+        A line that runs at import is met by every test of its module, and by those in the module's own file.
         """
-        module = self.lines.get(str(mutant.path.resolve()), {})
+        module = self.lines.get(mutant.path.as_posix(), {})
+        own = f"/test_{mutant.path.stem}.py::"
         numbers = {one for line in _statement(mutant) for one in module.get(str(line), ())}
         if not numbers:
             numbers = {one for tests in module.values() for one in tests}
-        own = f"test_{mutant.path.stem}.py"
+            numbers |= {number for number, test in enumerate(self.tests) if own in test}
         found = sorted(
             (self.tests[one] for one in numbers if self.seconds[one] <= LONGEST),
             key=lambda test: (test != first, own not in test, self.duration[test], test),
@@ -104,27 +105,62 @@ class _Recorder:
             self.bad.add(report.nodeid)
 
 
-def record(room: Room) -> None:
-    """Run the room's tests and keep what they run. Those that fail or are skipped here are left out."""
+def record(room: Room, *, only_newer: bool = False) -> None:
+    """Run the room's tests and keep what they run. Those that fail or are skipped here are left out.
+
+    `only_newer`: run only files that were changed since the last record, and keep the rest of it.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
+    places = [Path("tests", one) for one in room.tests]
+    files = sorted({file for one in places for file in (one.rglob("test_*.py") if one.is_dir() else [one])})
+    seconds: dict[str, float] = {}
+    runs: dict[str, dict[str, set[str]]] = {}
+    if only_newer and record_file(room).exists():
+        made = record_file(room).stat().st_mtime
+        files = [one for one in files if one.stat().st_mtime > made]
+        seconds, runs = _kept(read_record(room), [one.as_posix() for one in files])
+    if files:
+        _run(room, [str(one) for one in files], seconds, runs)
+    tests = sorted(seconds)
+    number = {test: place for place, test in enumerate(tests)}
+    lines = {
+        module: {line: sorted(number[test] for test in found) for line, found in sorted(by_line.items())}
+        for module, by_line in sorted(runs.items())
+    }
+    kept = {"tests": tests, "seconds": [seconds[test] for test in tests], "lines": lines}
+    record_file(room).write_text(json.dumps(kept))
+
+
+def _kept(before: Record, changed: Iterable[str]) -> tuple[dict[str, float], dict[str, dict[str, set[str]]]]:
+    """A record without the tests of these files."""
+    starts = tuple(f"{one}::" for one in changed)
+    seconds = {test: one for test, one in before.duration.items() if not test.startswith(starts)}
+    runs = {
+        module: {
+            line: {before.tests[one] for one in numbers if before.tests[one] in seconds}
+            for line, numbers in by_line.items()
+        }
+        for module, by_line in before.lines.items()
+    }
+    return seconds, runs
+
+
+def _run(
+    room: Room, places: Iterable[str], seconds: dict[str, float], runs: dict[str, dict[str, set[str]]]
+) -> None:
+    """Run tests, and add how long they take and what they run."""
     modules = [str(path.resolve()) for path in room.modules()]
     measured = coverage.Coverage(data_file=None, include=modules, config_file=False, messages=False)
     recorder = _Recorder(measured)
     measured.start()
-    pytest.main([*ARGUMENTS, *(f"tests/{one}" for one in room.tests)], plugins=[Calm(), recorder])
+    pytest.main([*ARGUMENTS, *places], plugins=[Calm(), recorder])
     measured.stop()
-    tests = sorted(set(recorder.seconds) - recorder.bad)
-    number = {test: place for place, test in enumerate(tests)}
-    data = measured.get_data()
-    lines = {
-        module: {
-            str(line): sorted({number[test] for test in contexts if test in number})
-            for line, contexts in data.contexts_by_lineno(module).items()
-        }
-        for module in modules
-    }
-    kept = {"tests": tests, "seconds": [recorder.seconds[test] for test in tests], "lines": lines}
-    record_file(room).write_text(json.dumps(kept))
+    good = set(recorder.seconds) - recorder.bad
+    seconds |= {test: recorder.seconds[test] for test in good}
+    for path in room.modules():
+        by_line = runs.setdefault(path.as_posix(), {})
+        for line, contexts in measured.get_data().contexts_by_lineno(str(path.resolve())).items():
+            by_line.setdefault(str(line), set()).update(good.intersection(contexts))
 
 
 def record_file(room: Room) -> Path:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from dray.apiserver.access.signing import Signer
-from dray.errors import HardwareError
+from dray.errors import Error, HardwareError
 
 CLAIMS = {"sub": "somebody", "exp": 5, "aud": ["a", "ä"]}
 
@@ -89,3 +89,19 @@ def test_a_key_of_another_kind_is_refused(tmp_path: Path) -> None:
     path.write_bytes(key.private_bytes(*pem))
     with pytest.raises(HardwareError, match="another kind of key"):
         Signer(path)
+
+
+def test_a_token_of_more_than_16_kibibytes_is_not_read(tmp_path: Path) -> None:
+    signer = Signer(tmp_path / "k.key")
+    sizes = {}
+    for length in range(12_170, 12_215):
+        token = signer.sign({"sub": "x" * length})
+        sizes[len(token)] = signer.read(token) is not None
+    assert min(sizes) < 16_384 < max(sizes)
+    assert sizes == {size: size <= 16_384 for size in sizes}
+
+
+def test_a_key_that_cannot_be_kept_is_told_as_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(Error, match="write"):
+        Signer(tmp_path / "link" / "k.key")

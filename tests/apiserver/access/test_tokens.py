@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from dray.apiserver.access.identity import admin, node, reader
+from dray.apiserver.access.service_accounts import ISSUER
 from dray.apiserver.access.tokens import Tokens
-from dray.errors import DeniedError, HardwareError, InvalidError
+from dray.errors import DeniedError, Error, HardwareError, InvalidError
 
 
 def test_a_token_is_its_users_also_after_a_restart(tmp_path: Path) -> None:
@@ -90,3 +91,33 @@ def test_two_writers_at_once_do_not_lose_each_others_tokens(tmp_path: Path) -> N
     first, second = Tokens(path), Tokens(path)
     issued = [(one, one.issue(reader())) for one in (first, second, first, second)]
     assert all(Tokens(path).identity(f"Bearer {token}") == reader() for _, token in issued)
+
+
+def test_one_of_two_users_loses_one_token(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens.json")
+    tokens.issue(admin())
+    tokens.issue(reader())
+    assert tokens.revoke("reader") == 1
+
+
+def test_a_token_is_for_this_server_alone(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path / "tokens.json")
+    token = tokens.issue(admin())
+    assert tokens.known(token, ["another", ISSUER]) == (admin(), (ISSUER,))
+    with pytest.raises(DeniedError, match="for another audience") as caught:
+        tokens.known(token, ["another"])
+    assert not caught.value.authenticated
+
+
+def test_a_signed_token_is_not_known_where_there_are_no_service_accounts(tmp_path: Path) -> None:
+    with pytest.raises(DeniedError, match="not known to this server"):
+        Tokens(tmp_path / "tokens.json").known("a.b.c")
+
+
+def test_a_place_that_cannot_be_used_is_told_as_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Error, match="read"):
+        Tokens(tmp_path / "file" / "tokens.json")
+    (tmp_path / "link").symlink_to("nowhere")
+    with pytest.raises(Error, match="make the directory"):
+        Tokens(tmp_path / "link" / "below" / "tokens.json").issue(admin())

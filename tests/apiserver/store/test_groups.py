@@ -215,3 +215,19 @@ async def test_a_bug_ends_the_store_and_leaves_nobody_waiting(tmp_path: Path) ->
     gate.has_bug = False
     async with store_at(tmp_path / "s") as store:
         assert (value_of(store.get(A)), store.get(B)) == (1, None)
+
+
+async def test_what_waits_is_counted_in_bytes_until_it_is_stored_or_refused(tmp_path: Path) -> None:
+    gate = Gate()
+    async with store_at(tmp_path / "s", gate=gate) as store, asyncio.TaskGroup() as group:
+        groups = store._groups
+        assert groups.bytes == 0
+        for failure in ("", "SQLITE_IOERR_WRITE"):
+            gate.fail_before = failure
+            gate.hold()
+            write = group.create_task(outcome(store.write(put(A))))
+            await reached(gate)
+            assert groups.bytes > 0
+            gate.release()
+            assert isinstance(await write, Error) == bool(failure)
+            assert groups.bytes == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dray.apiserver.store.contract import Change, ChangeKind, Expired, Stored
-from dray.apiserver.store.history import History
+from dray.apiserver.store.history import History, _size
 from tests.apiserver.store.stores import key
 
 
@@ -62,3 +62,22 @@ def test_states_before_a_revision_are_the_oldest_ones() -> None:
     assert at_two.revision == 2
     assert history.before("pods", 1) == {key("a"): None}
     assert history.before("pods", 4) == {}
+
+
+@pytest.mark.parametrize(("most", "longest"), [(10, 74), (200, 400)])
+def test_what_is_gone_is_removed_when_it_is_more_than_64_and_more_than_half(most: int, longest: int) -> None:
+    history = History(1, most, 1 << 30)
+    lengths = []
+    for revision in range(2, 2000):
+        history.append(change(revision, revision - 1))
+        lengths.append(len(history._tracks["pods"]._changes))
+    assert max(lengths) == longest
+    assert [c.revision for c in history.after("pods", 1999 - most)] == list(range(2000 - most, 2000))
+
+
+def test_changes_may_be_as_large_as_the_limit_together() -> None:
+    items = [change(revision) for revision in (2, 3, 4)]
+    history = History(1, 100, _size(items[0]) + _size(items[1]))
+    for item, kept in zip(items, (1, 2, 2), strict=True):
+        history.append(item)
+        assert len(history) == kept

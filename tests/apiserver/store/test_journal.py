@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import sqlite3
@@ -14,7 +15,7 @@ import pytest
 from dray.apiserver.store.contract import Change, ChangeKind, Stored
 from dray.apiserver.store.journal import SCHEMA, Batch, Journal, Row, connect
 from dray.errors import DeniedError, Error, HardwareError, InvalidError, UnavailableError
-from tests.apiserver.store.stores import delete, key, put, store_at, value_of
+from tests.apiserver.store.stores import Gate, delete, key, put, store_at, value_of
 
 
 def change(revision: int, name: str = "a", kind: ChangeKind = ChangeKind.ADDED, raw: bytes = b"{}") -> Change:
@@ -62,6 +63,16 @@ def test_a_failed_batch_leaves_nothing(tmp_path: Path) -> None:
         journal.commit(Batch([change(3), change(2)], 3, 1, ()))
     journal.commit(Batch([change(4)], 4, 1, ()))
     assert [row.new.revision for row in journal.rows()] == [2, 4]
+    journal.close()
+
+
+def test_a_failed_batch_takes_nothing_of_a_larger_one_with_it(tmp_path: Path) -> None:
+    journal = opened(tmp_path / "s")
+    journal.commit(Batch([change(2), change(3, "b"), change(4, "c")], 4, 1, ()))
+    with pytest.raises(HardwareError, match="UNIQUE"):
+        journal.commit(Batch([change(5, "d"), change(2)], 5, 1, ()))
+    journal.commit(Batch([change(6, "e")], 6, 1, ()))
+    assert [row.new.revision for row in journal.rows()] == [2, 3, 4, 6]
     journal.close()
 
 
@@ -275,3 +286,48 @@ async def test_a_disk_that_takes_no_more_loses_nothing_acknowledged(tmp_path: Pa
         names = [item.key.name for item in store.list("pods").items]
         assert len(names) == int(stored) + 1
         assert names[0] == "after"
+
+
+def test_a_batch_whose_sync_failed_is_written_over_at_once(tmp_path: Path) -> None:
+    gate = Gate()
+    journal = Journal(tmp_path / "s", gate.connect)
+    journal.open()
+    gate.is_on = True
+    journal.commit(Batch([change(2)], 2, 1, ()))
+    gate.fail_once_after = "SQLITE_IOERR_FSYNC"
+    with pytest.raises(HardwareError):
+        journal.commit(Batch([change(3, "b")], 3, 1, ()))
+    assert [row.new.revision for row in journal.rows()] == [2]
+    journal.close()
+
+
+@pytest.mark.parametrize("name", ["SQLITE_FULL", "SQLITE_BUSY"])
+def test_what_may_pass_is_tried_again_in_five_seconds(tmp_path: Path, name: str) -> None:
+    gate = Gate()
+    journal = Journal(tmp_path / "s", gate.connect)
+    journal.open()
+    gate.is_on, gate.fail_before = True, name
+    with pytest.raises(UnavailableError) as caught:
+        journal.commit(Batch([change(2)], 2, 1, ()))
+    assert caught.value.retry_after == 5.0
+    journal.close()
+
+
+def test_what_sqlite_itself_finds_wrong_is_told_when_the_file_is_opened(tmp_path: Path) -> None:
+    """A row without a value that every row has: no page is damaged, and SQLite's check finds it."""
+    path = tmp_path / "s"
+    journal = opened(path)
+    journal.commit(Batch([change(2)], 2, 1, ()))
+    journal.close()
+    with contextlib.closing(connect(str(path))) as connection:
+        (text,) = connection.execute("SELECT sql FROM sqlite_schema WHERE name = 'log'").fetchone()
+        for sql, change_row in (
+            (text.replace(" NOT NULL", ""), "UPDATE log SET uid = NULL"),
+            (text, "SELECT 1"),
+        ):
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'log'", (sql,))
+            connection.execute("PRAGMA writable_schema = RESET")
+            connection.execute(change_row)
+    with pytest.raises(HardwareError, match=r"is damaged .*NULL value in log"):
+        Journal(path).open()

@@ -102,3 +102,10 @@ def test_entries_leave_nothing_behind() -> None:
 def test_an_index_is_defined_once() -> None:
     with pytest.raises(InvariantError, match="defined twice"):
         Indexes([Index("x", "pods", lambda stored: ()), Index("x", "nodes", lambda stored: ())])
+
+
+def test_a_shelf_of_very_many_takes_one_more_at_its_end() -> None:
+    shelf = Shelf()
+    for number in range(600):
+        shelf.put(Stored(key(f"n{number:03}"), "u", number, b""))
+    assert [one.revision for one in shelf.items(*shelf.span("", ""))] == list(range(600))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dray.api.codec import loads
-from dray.apiserver.store.contract import ChangeKind, Index, Store, Stored, Transaction
+from dray.apiserver.store.contract import ChangeKind, Index, Key, Store, Stored, Transaction
 from dray.apiserver.store.sqlite import SqliteStore, open_store
-from dray.errors import ConflictError, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
 from dray.runtime.clock import FakeClock
 from tests.apiserver.store.stores import (
     Gate,
@@ -287,3 +287,23 @@ async def _failure(write: object) -> object:
         return await write  # type: ignore[misc]
     except UnavailableError as error:
         return error
+
+
+async def test_commits_are_counted(store: SqliteStore) -> None:
+    before = store.commits
+    for place in (A, B):
+        await store.write(put(place))
+    assert store.commits == before + 2
+
+
+@pytest.mark.parametrize("place", [Key("", "ns", "a"), Key("pods", "ns", ""), Key("", "", "")])
+async def test_an_object_has_a_resource_and_a_name(store: SqliteStore, place: Key) -> None:
+    with pytest.raises(InvariantError):
+        await store.write(put(place))
+
+
+async def test_a_directory_that_cannot_be_made_is_told_as_an_error_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Error, match="make the directory"):
+        async with open_store(tmp_path / "file" / "below" / "s"):
+            pass

@@ -54,3 +54,21 @@ async def test_an_unknown_error_ends_it() -> None:
         await worker.submit(lambda: 7)
     assert await worker.stop(5)
     assert last == [1]
+
+
+async def test_nothing_that_was_submitted_before_an_unknown_error_runs_after_it() -> None:
+    door, ran = threading.Event(), list[int]()
+    worker = Worker("w", lambda: None)
+    worker.start()
+
+    def fail() -> None:
+        assert door.wait(20)
+        raise ZeroDivisionError("a bug")
+
+    failed = worker.submit(fail)
+    worker.submit(lambda: ran.append(1))
+    door.set()
+    with pytest.raises(ZeroDivisionError):
+        await failed
+    assert await worker.stop(5)
+    assert ran == []

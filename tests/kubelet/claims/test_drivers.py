@@ -123,6 +123,45 @@ async def test_the_newest_connected_endpoint_is_called(world: World, tmp_path: P
             assert manager.drivers.pick("a.io").path == str(old.path)
 
 
+async def test_without_a_connection_the_newest_endpoint_is_tried(world: World, tmp_path: Path) -> None:
+    with world.manager() as manager:
+        for name in ("old", "new"):
+            await manager.drivers.register("a.io", str(tmp_path / name), ["v1.DRAPlugin"])
+        assert manager.drivers.pick("a.io").path == str(tmp_path / "new")
+        await manager.drivers.deregister("a.io", str(tmp_path / "new"))
+        assert manager.drivers.pick("a.io").path == str(tmp_path / "old")
+
+
+async def test_no_endpoint_is_called_any_more_after_the_end(world: World, driver: Driver) -> None:
+    async with driver.serving():
+        async with world.running(driver) as manager:
+            await connected(manager)
+            endpoint = manager.drivers.pick("a.io")
+        assert not endpoint.is_connected
+        with pytest.raises(UnavailableError, match=r"^DRA driver a.io is not registered$"):
+            await endpoint.prepare([])
+    assert driver.calls == []
+
+
+async def test_connections_are_told_as_they_come_and_go(
+    world: World, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "dray.kubelet.claims")
+    clock = world.clock = FakeClock()
+
+    def told() -> list[str]:
+        words = (one.getMessage().split(" driver=")[0] for one in caplog.records)
+        return [word for word in words if word in ("connected", "connection lost")]
+
+    async with world.running() as manager:
+        async with driver.serving():
+            await register(manager, driver)
+            await clock.advance_until(lambda: manager.drivers.is_usable("a.io"))
+            assert told() == ["connected"]
+        await clock.advance_until(lambda: not manager.drivers.is_usable("a.io"))
+        assert told() == ["connected", "connection lost"]
+
+
 async def test_a_driver_that_restarts_is_reconnected(world: World, driver: Driver) -> None:
     clock = world.clock = FakeClock()
     async with world.running() as manager:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from dray.kubelet.claims.health import FILE_NAME
+from dray.errors import UnavailableError
+from dray.kubelet.claims.health import FILE_NAME, _is_sane
 from dray.kubelet.claims.manager import ClaimManager
 from dray.runtime.clock import FakeClock, settle
 from dray.wire import dra, health
+from dray.wire.gen import dra_health_v1_pb2 as health_pb
 from dray.wire.gen import dra_v1_pb2 as pb
 from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of, told
 from tests.waiting import wait_until
@@ -89,6 +92,32 @@ async def test_a_stream_that_ends_is_opened_again(world: World, driver: Driver) 
         assert shown(manager)[0] == "Unknown"
 
 
+async def test_a_stream_that_fails_is_opened_again(world: World, tmp_path: Path) -> None:
+    class Failing(Driver):
+        async def node_watch_resources(
+            self, request: health_pb.NodeWatchResourcesRequest
+        ) -> AsyncIterator[health_pb.NodeWatchResourcesResponse]:
+            self.streams += 1
+            if self.streams == 1:
+                raise UnavailableError("not yet")
+            yield health_pb.NodeWatchResourcesResponse(devices=[told("dev-c")])
+            await asyncio.Event().wait()
+
+    clock = world.clock = FakeClock()
+    driver = Failing("a.io", tmp_path / "a.sock")
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        await clock.advance_until(lambda: driver.streams == 2)
+        await until(lambda: shown(manager)[0] == "Healthy")
+
+
+@pytest.mark.parametrize(
+    ("pool", "device", "is_kept"), [(253, 253, True), (254, 253, False), (253, 254, False)]
+)
+def test_names_are_kept_up_to_the_length_that_a_claim_can_name(pool: int, device: int, is_kept: bool) -> None:
+    assert _is_sane(health_pb.DeviceIdentifier(pool_name="p" * pool, device_name="d" * device)) == is_kept
+
+
 async def test_a_rolling_update_keeps_the_health(world: World, tmp_path: Path) -> None:
     old, new = Driver("a.io", tmp_path / "old.sock"), Driver("a.io", tmp_path / "new.sock")
     async with old.serving(), new.serving(), world.running(old, new) as manager:
@@ -120,6 +149,17 @@ async def test_a_broken_file_is_only_told(world: World, caplog: pytest.LogCaptur
     (world.directory / FILE_NAME).write_text("{")
     with world.manager():
         assert "health of devices is unknown until told again" in caplog.text
+
+
+async def test_health_that_cannot_be_written_is_shown_all_the_same(
+    world: World, driver: Driver, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        (world.directory / f".{FILE_NAME}.tmp").mkdir()
+        driver.messages.put_nowait([told("dev-c")])
+        await until(lambda: shown(manager)[0] == "Healthy" and world.changed == [{"pod-uid"}])
+    assert "health of devices is not kept" in caplog.text
 
 
 async def test_a_stranger_on_the_socket(world: World, tmp_path: Path) -> None:

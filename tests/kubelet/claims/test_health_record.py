@@ -88,6 +88,24 @@ def test_two_endpoints_do_not_clear_each_other() -> None:
     assert record.clear("a.io", "never", after(3)) == frozenset()
 
 
+def test_what_was_restored_stays_while_one_endpoint_tells() -> None:
+    record = HealthRecord({"a.io": [device("restored")]})
+    record.update("a.io", "old", [device("d")], START)
+    record.update("a.io", "new", [device("d")], START)
+    record.clear("a.io", "old", after(1))
+    assert (word(record, "d", 1), word(record, "restored", 1)) == (HEALTHY, HEALTHY)
+    record.clear("a.io", "new", after(2))
+    assert (word(record, "d", 2), word(record, "restored", 2)) == (UNKNOWN, UNKNOWN)
+    assert record.encode() == b"{}"
+
+
+def test_nothing_is_left_of_an_endpoint_that_ended() -> None:
+    record = HealthRecord()
+    record.update("a.io", "e", [device("d")], START)
+    record.clear("a.io", "e", after(1))
+    assert record.encode() == b"{}"
+
+
 def test_the_newest_word_counts_whoever_said_it() -> None:
     record = HealthRecord()
     record.update("a.io", "old", [device("d")], START)
@@ -118,6 +136,12 @@ def test_a_file_that_a_kubelet_wrote() -> None:
     record.update("a.io", "e", [], after(1))
     record.clear("a.io", "e", after(2))
     assert word(record, seconds=2) == UNKNOWN
+
+
+def test_a_word_without_a_time_limit_holds_as_long_as_usual() -> None:
+    row = b'"PoolName":"p","DeviceName":"d","Health":"Healthy","LastUpdated":"2030-01-01T00:00:00Z"'
+    record = decode(b'{"a.io":{"Devices":{"p/d":{%s}}}}' % row)
+    assert (word(record, seconds=29), word(record, seconds=31)) == (HEALTHY, UNKNOWN)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"a":{"Devices":7}}', b"\xff"])

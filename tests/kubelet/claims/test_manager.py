@@ -14,11 +14,13 @@ from dray.api.core.pod import (
     PodResourceClaimStatus,
 )
 from dray.api.quantity import Quantity
-from dray.errors import Error, InvalidError, NotFoundError, UnavailableError
+from dray.errors import Error, InvalidError, InvariantError, NotFoundError, UnavailableError
 from dray.kubelet.claims.claim_info import ClaimDevice, ClaimInfo
+from dray.kubelet.claims.manager import ClaimConfig, ClaimManager
 from dray.kubelet.claims.state_file import FILE_NAME, encode
 from dray.kubelet.plugins.handler import PluginHandler
-from dray.runtime.clock import FakeClock
+from dray.runtime.clock import FakeClock, settle
+from dray.runtime.metrics import Metrics
 from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
 from tests.waiting import wait_until
 
@@ -149,11 +151,35 @@ async def test_a_look_every_minute(tmp_path: Path) -> None:
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(pod_of("pod", direct("c")))
         world.active = set()
-        await clock.advance(59)
+        await clock.advance(59.9)
+        await settle()
         assert driver.prepared
-        await clock.advance(2)
+        await clock.advance(0.2)
         await wait_until(lambda: not manager.may_need_unprepare("pod-uid"))
     assert driver.prepared == set()
+
+
+async def test_a_bug_while_claims_are_given_back_ends_the_loop_as_what_it_is(world: World) -> None:
+    def reached(step: str) -> None:
+        raise InvariantError("a bug")
+
+    with (
+        ClaimManager(
+            ClaimConfig(world.directory, "node-1"),
+            world.api,
+            world.clock,
+            active_pods=lambda: ["another"],
+            sources_ready=lambda: True,
+            metrics=Metrics(),
+            reached=reached,
+        ) as manager,
+        pytest.raises(InvariantError, match="a bug"),
+    ):
+        await manager.reconcile()
+
+
+def test_claims_of_pod_groups_are_taken_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    assert not ClaimConfig(tmp_path, "node-1").pod_groups
 
 
 async def test_a_corrupt_record_does_not_stop_the_node(world: World, tmp_path: Path) -> None:

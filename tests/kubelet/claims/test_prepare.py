@@ -10,9 +10,11 @@ import pytest
 from dray.api.core.pod import PodExtendedResourceClaimStatus, PodResourceClaim, PodResourceClaimStatus
 from dray.api.meta import OwnerReference
 from dray.errors import Error
-from dray.kubelet.claims.claim_info import ClaimDevice
+from dray.kubelet.claims.cache import ClaimCache
+from dray.kubelet.claims.claim_info import ClaimDevice, ClaimInfo
 from dray.kubelet.claims.manager import ClaimManager
-from dray.kubelet.claims.state_file import FILE_NAME, decode
+from dray.kubelet.claims.prepare import _known
+from dray.kubelet.claims.state_file import FILE_NAME, StateFile, decode
 from dray.wire import dra
 from dray.wire.gen import dra_v1_pb2 as pb
 from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
@@ -258,6 +260,19 @@ async def test_an_old_claim_of_the_same_name(world: World, driver: Driver) -> No
         )
         # Nothing of the refused pod stays behind, so it can be deleted.
         assert not manager.may_need_unprepare("two-uid")
+
+
+@pytest.mark.parametrize("uid", ["a", "c", None])
+def test_an_answer_for_a_claim_that_is_another_one_by_now_is_not_kept(world: World, uid: str | None) -> None:
+    cache = ClaimCache(StateFile(world.directory / FILE_NAME, world.clock))
+    cache.load()
+    if uid:
+        cache.commit(changed=[ClaimInfo("ns", "claim", uid)])
+    with pytest.raises(Error, match="claim"):
+        _known(cache, ClaimInfo("ns", "claim", "b"))
+    cache.commit(changed=[ClaimInfo("ns", "claim", "b", is_prepared=True)])
+    assert _known(cache, ClaimInfo("ns", "claim", "b")).is_prepared
+    cache.close()
 
 
 async def test_after_a_restart_a_new_pod_asks_the_driver_again(world: World, driver: Driver) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 
 from dray.api.core import Pod
@@ -81,6 +82,7 @@ class Use:
 
 NOT_OWNER = "ResourceClaim ns/c was not created for Pod ns/pod (Pod is not owner)"
 NOT_ALLOWED = "pod pod (pod-uid) is not allowed to use ResourceClaim c (c-uid)"
+NOT_GROUPS = "ResourceClaim ns/c was not created for Pod ns/pod (neither Pod nor PodGroup grp is the owner)"
 IN_GROUP = pod_of(group="grp")
 USES = {
     "own": Use(claim_of("c", owner=OWN)),
@@ -103,6 +105,13 @@ USES = {
     "another group reserved": Use(
         claim_of("c", pods=(), owner=OWN, groups=["grp"]), NOT_ALLOWED, pod=pod_of(group="x"), pod_groups=True
     ),
+    "a Job of the group's name": Use(
+        claim_of("c", owner=OwnerReference(kind="Job", name="grp", uid="g", controller=True)),
+        NOT_GROUPS,
+        pod=IN_GROUP,
+        pod_groups=True,
+    ),
+    "group, no owner": Use(claim_of("c"), NOT_GROUPS, pod=IN_GROUP, pod_groups=True),
     "no group, gate on": Use(claim_of("c", owner=GROUP), NOT_OWNER, pod_groups=True),
 }
 
@@ -117,6 +126,21 @@ def test_who_may_use_a_claim(use: Use) -> None:
         assert isinstance(refused, DeniedError)
         error = str(refused)
     assert error == use.error
+
+
+@pytest.mark.parametrize("namespace", ["a", "z"])
+def test_a_claim_of_another_namespace_is_refused(namespace: str) -> None:
+    claim = claim_of("c", owner=OWN)
+    meta = msgspec.structs.replace(claim.metadata, namespace=namespace)
+    with pytest.raises(DeniedError, match="is not in the same namespace as Pod ns/pod"):
+        check_may_use(
+            ALONE, msgspec.structs.replace(claim, metadata=meta), ClaimName("c", from_template=True)
+        )
+
+
+def test_groups_do_not_count_unless_it_is_asked_for() -> None:
+    with pytest.raises(DeniedError, match="Pod is not owner"):
+        check_may_use(IN_GROUP, claim_of("c", owner=GROUP), ClaimName("c", from_template=True))
 
 
 def container(**resources: int) -> Container:

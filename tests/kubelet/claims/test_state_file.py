@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dray.errors import Error
+from dray.errors import Error, InvalidError
 from dray.kubelet.claims.claim_info import ClaimDevice, ClaimInfo
-from dray.kubelet.claims.state_file import StateFile, decode, encode
+from dray.kubelet.claims.state_file import StateFile, _StateFormat, decode, encode
 from dray.runtime.clock import FakeClock
 from dray.runtime.files.checkpoint_format import Unreadable
 
@@ -166,3 +166,11 @@ def test_after_a_failed_write_the_disk_is_not_trusted(tmp_path: Path) -> None:
     file.save((claim(),))
     assert decode(path.read_bytes()) == (claim(),)
     file.close()
+
+
+def test_a_file_may_be_as_large_as_the_limit_and_no_larger() -> None:
+    claims = (ClaimInfo("ns", "c", "u"),)
+    size = len(encode(claims))
+    assert _StateFormat(tuple, max_size=size).encode(claims) == encode(claims)
+    with pytest.raises(InvalidError, match=f"need {size} bytes"):
+        _StateFormat(tuple, max_size=size - 1).encode(claims)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from dray.api.core import Pod
@@ -52,6 +53,23 @@ def test_a_claim_from_a_template() -> None:
     status = PodResourceClaimStatus(name="c", resource_claim_name="C")
     pod = pod_of("pod", TEMPLATE, uses=[("c", "")], statuses=[status])
     assert shown(pod, GOOD) == {"claim:c": [("v/c=good", "Healthy")]}
+
+
+def test_each_claim_has_the_name_that_the_status_says_of_it() -> None:
+    statuses = [
+        PodResourceClaimStatus(name="another", resource_claim_name="X"),
+        PodResourceClaimStatus(name="c"),
+        PodResourceClaimStatus(name=str(b"c", "ascii"), resource_claim_name="C"),
+    ]
+    pod = pod_of("pod", TEMPLATE, uses=[("c", "")], statuses=statuses)
+    assert shown(pod, GOOD) == {"claim:c": [("v/c=good", "Healthy")]}
+
+
+def test_a_container_is_found_by_its_name_not_by_its_identity() -> None:
+    pod = pod_of("pod", direct("c", "C"), uses=[("c", "")])
+    again = msgspec.structs.replace(pod.spec.containers[0], name=str(b"main", "ascii"))
+    claim = ClaimInfo("ns", "C", "u", drivers={"a.io": (GOOD,)})
+    assert allocated_status(pod, again, lambda namespace, name: claim, health)
 
 
 @pytest.mark.parametrize(

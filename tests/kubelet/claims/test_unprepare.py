@@ -10,9 +10,11 @@ import pytest
 
 from dray.api.core.pod import PodResourceClaim
 from dray.errors import Error
+from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.claim_info import ClaimInfo
 from dray.kubelet.claims.manager import ClaimManager
-from dray.kubelet.claims.state_file import FILE_NAME, decode, encode
+from dray.kubelet.claims.state_file import FILE_NAME, StateFile, decode, encode
+from dray.kubelet.claims.unprepare import _split
 from dray.wire import dra
 from dray.wire.gen import dra_v1_pb2 as pb
 from tests.kubelet.claims.world import Driver, World, claim_of, direct, pod_of
@@ -258,3 +260,16 @@ async def test_departed_pods_are_tried_again(
         driver.on_unprepare = None
         await manager.reconcile()
     assert driver.prepared == set()
+
+
+def test_which_claims_a_pod_gives_back(world: World) -> None:
+    cache = ClaimCache(StateFile(world.directory / FILE_NAME, world.clock))
+    cache.load()
+    pods = {"alone": ["x"], "both": ["x", "y"], "nobody": []}
+    cache.commit(changed=[ClaimInfo("ns", name, name, frozenset(uids)) for name, uids in pods.items()])
+    found = {
+        uid: tuple([claim.name for claim in claims] for claims in _split(uid, cache))
+        for uid in ("x", "y", "z", "")
+    }
+    cache.close()
+    assert found == {"x": (["both"], ["alone"]), "y": (["both"], []), "z": ([], []), "": ([], ["nobody"])}

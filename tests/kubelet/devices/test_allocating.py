@@ -361,6 +361,20 @@ async def test_an_answer_that_is_far_too_large(node: SmallNode) -> None:
     assert node.in_use() == frozenset()
 
 
+@pytest.mark.parametrize("more", [0, 1])
+async def test_an_answer_of_256_kibibytes_is_the_largest(node: SmallNode, more: int) -> None:
+    plugin = node.plug(RESOURCE, devices("d1"))
+    short = ContainerAllocateResponse(envs={"A": "x" * 262_000})
+    rest = 262_144 - len(short.SerializeToString()) + more
+    plugin.response = ContainerAllocateResponse(envs={"A": "x" * (262_000 + rest)})
+    assert len(plugin.response.SerializeToString()) == 262_144 + more
+    pod = simple("pod", res1=1)
+    if more:
+        assert "262145 bytes: at most 262144 are kept" in await refused(node, pod)
+    else:
+        await node.admit(pod)
+
+
 async def test_the_second_resource_fails_and_the_first_stays_until_the_pod_ends(node: SmallNode) -> None:
     node.plug(RESOURCE, devices("d1"))
     node.plug(OTHER, devices("e1", healthy=False))

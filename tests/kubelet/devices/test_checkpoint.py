@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dray.kubelet.devices.checkpoint import FORMAT, CheckpointWriter, Text, decode
+from dray.kubelet.devices.checkpoint import FORMAT, CheckpointFormat, CheckpointWriter, Text, decode
 from dray.kubelet.devices.checksum import fnv
 from dray.kubelet.devices.grants import Grant
 from dray.runtime.files.checkpoint_format import Unreadable
@@ -228,3 +228,26 @@ def test_one_more_grant_costs_little() -> None:
 
 def random_index(size: int) -> int:
     return Random(size).randrange(size - 20, size)
+
+
+def test_ids_are_listed_up_to_half_a_million_characters() -> None:
+    half = {"half": ["x" * 262_144, "y" * 262_144], "more": ["x" * 262_144, "y" * 262_145]}
+    saved = decode(CheckpointWriter().encode([], half))
+    assert [len(saved.registered[name] or ()) for name in half] == [2, 0]
+
+
+def test_a_file_of_more_than_64_mebibytes_is_not_read() -> None:
+    assert FORMAT.max_size == 67_108_864
+    small = CheckpointFormat(Text, max_size=10)
+    with pytest.raises(Unreadable, match="larger than the limit of 10 bytes"):
+        small.decode(b" " * 11)
+    with pytest.raises(Unreadable, match="not a kubelet's checkpoint"):
+        small.decode(b" " * 10)
+
+
+def test_a_writer_forgets_grants_when_most_are_gone() -> None:
+    writer = CheckpointWriter()
+    grants = [Grant(f"uid{one}", "c", "example.com/a", {0: (f"{one}",)}) for one in range(10)]
+    for left, kept in ((10, 10), (5, 10), (4, 4), (3, 4), (2, 4), (1, 1)):
+        writer.encode(grants[:left], {})
+        assert len(writer._grants) == kept, left

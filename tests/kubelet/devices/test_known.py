@@ -187,3 +187,20 @@ def test_the_first_of_some_are_the_same_whether_few_or_many(among: str, count: i
         listed = DeviceList(Device(f"d{one}") for one in range(size))
         expected = [*sorted(some & listed.keys()), *sorted(some - listed.keys())]
         assert listed.first(count, some) == expected[:count]
+
+
+def test_the_first_of_some_are_never_more_than_asked_for() -> None:
+    found = DeviceList(devices("listed"))
+    among = frozenset({"listed", *"abcdef"})
+    for count in range(9):
+        assert found.first(count, among) == ["listed", *"abcdef"][:count]
+
+
+def test_what_nobody_has_listed_yet_is_stale() -> None:
+    known, plugin = KnownDevices(), SmallPlugin()
+    known.restored(OTHER, 0.0)
+    known.connected(RESOURCE, plugin)
+    for name in (OTHER, RESOURCE):
+        assert (one := known.get(name)) is not None and one.is_stale
+    known.listed(RESOURCE, devices("d1"), plugin)
+    assert (one := known.get(RESOURCE)) is not None and not one.is_stale

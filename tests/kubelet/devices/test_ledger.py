@@ -70,6 +70,18 @@ async def test_a_damaged_file_is_kept_and_told_and_stops_nobody(tmp_path: Path, 
     node.manager.close()
 
 
+def test_only_a_damaged_file_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    node = SmallNode(tmp_path)
+    node.plug(RESOURCE, devices("a"))
+    node.restart()
+    assert caplog.text.count("running pods may lose their devices") == 0
+    node.manager.close()
+    node.path.write_bytes(b"")
+    node.restart()
+    assert caplog.text.count("running pods may lose their devices") == 1
+    node.manager.close()
+
+
 async def test_a_grant_whose_answer_is_damaged_still_holds_its_devices(tmp_path: Path) -> None:
     node = SmallNode(tmp_path)
     node.manager.close()

@@ -188,6 +188,15 @@ class TestHints:
         assert node.manager.topology_hints(pod_of("pod", more), more) == {RESOURCE: []}
         assert node.manager.pod_topology_hints(pod_of("pod", more)) == {RESOURCE: []}
 
+    async def test_each_resource_is_held_for_itself(self, node: SmallNode) -> None:
+        node.plug(RESOURCE, PAIRS)
+        node.plug(OTHER, [*devices("v", "w", nodes=(0,)), *devices("x", "y", nodes=(1,))])
+        node.hint = Hint(0b10, True)
+        pod = pod_of("pod", container("c", res1=1, res2=1))
+        await node.admit(pod)
+        expected = [Hint(0b10, True), Hint(0b11, False)]
+        assert node.manager.pod_topology_hints(pod) == {RESOURCE: expected, OTHER: expected}
+
     async def test_what_an_init_container_hands_on_binds(self, node: SmallNode) -> None:
         node.plug(RESOURCE, PAIRS)
         node.hint = Hint(0b10, True)

@@ -219,3 +219,9 @@ def test_a_device_that_is_listed_no_more_has_no_node() -> None:
         "a@0", nodes=0b01, free=frozenset({"a", "ghost"}), devices=DeviceList([Device("a", nodes=(0,))])
     )
     assert run(want(2), given)[0] == ("a", "ghost")
+
+
+def test_very_many_that_are_held_already_are_enough() -> None:
+    held = frozenset(f"d{number}" for number in range(1000))
+    given = offer(healthy=held, free=frozenset())
+    assert run(want(int("1000"), existing=held), given) == ((), [])

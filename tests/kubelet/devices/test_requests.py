@@ -20,6 +20,8 @@ def ask(gpu: int, nic: int | None = None, policy: str | None = None) -> Containe
     [
         ([], [], {}),
         ([ask(2)], [], {"gpu": 2}),
+        ([ask(0)], [], {"gpu": 0}),
+        ([], [ask(0)], {"gpu": 0}),
         ([ask(2), ask(4)], [], {"gpu": 4}),
         ([], [ask(2)], {"gpu": 2}),
         ([ask(2, 2), ask(2, 2)], [ask(1, 1), ask(1, 1)], {"gpu": 2, "nic": 2}),

@@ -76,3 +76,13 @@ def test_what_no_container_can_have(device: DeviceSpec, says: str) -> None:
 def test_a_saved_answer_that_is_damaged() -> None:
     with pytest.raises(ProtocolError, match="saved answer of device plugin a/b for container c of pod uid"):
         merge_responses([grant("a/b", b"\xff\xff")])
+
+
+@pytest.mark.parametrize(("value", "lines"), [("0", 0), ("1", 1), ("", 1)])
+def test_a_contradiction_is_told_and_agreement_is_not(
+    value: str, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = (ContainerAllocateResponse(envs={"A": text}) for text in ("0", value))
+    merge_responses([grant("a/b", one), grant("c/d", other)])
+    assert len(caplog.records) == lines
+    assert all("contradict in one container" in record.getMessage() for record in caplog.records)

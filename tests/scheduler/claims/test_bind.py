@@ -160,3 +160,9 @@ def test_shared_devices_are_kept_for_the_others_when_one_fails() -> None:
     assert len(tracker.allocated().devices) == 1
     bind.note_failed(tracker, replace(NEW, plan=PodClaims(OTHER)))
     assert not tracker.allocated().devices
+
+
+def test_a_claim_whose_name_begins_with_a_digit_is_a_claim_like_others() -> None:
+    one = claim(name="0-th", finalizers=["theirs"])
+    body, _ = body_of(bind.ClaimBinding(PodClaims(USER), 0, one, MINE), one)
+    assert body["metadata"]["finalizers"] == ["theirs", CLAIM_FINALIZER]

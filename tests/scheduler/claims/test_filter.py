@@ -91,6 +91,22 @@ def test_nodes_may_need_different_claims_for_extended_resources() -> None:
     assert (plugin.special, plugin.results) == (None, {})
 
 
+def test_what_plugins_serve_on_one_node_is_allocated_on_another() -> None:
+    """The special claim differs between the nodes, and so do its devices."""
+    classes = [device_class(resource=GPU), device_class("nics", resource="example.com/nic")]
+    world = replace(FREE, claims=[], classes=classes)
+    asked = filter_of(world.start().tracker, pod(containers=[container("con0", gpu=1, nic=1)]))
+    wanted = {}
+    for one in (node(gpu="1"), node("worker-2", nic="1")):
+        made = asked.allocate(one)
+        assert isinstance(made, NodeAllocation) and made.special is not None
+        (found,) = made.results.values()
+        asks = {request.name for request in made.special.spec.devices.requests}
+        assert {one.request for one in found.devices.results} == asks
+        wanted[one.metadata.name] = asks
+    assert wanted["worker"] != wanted["worker-2"]
+
+
 def test_why_nowhere() -> None:
     taint = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
     slices = [slice_of("worker", "one", "two"), slice_of("worker-2", device("one", **taint))]

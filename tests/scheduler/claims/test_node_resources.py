@@ -8,8 +8,9 @@ from dray.api.codec import to_raw, view
 from dray.api.core import Pod
 from dray.api.core.pod import NodeAllocatableResourceClaimStatus
 from dray.api.resource import ResourceClaim
+from dray.scheduler.claims.extended import special_claim
 from dray.scheduler.claims.mappings import DeviceMappings
-from dray.scheduler.claims.node_resources import fits, shared_on, taken_by_claims
+from dray.scheduler.claims.node_resources import _containers, fits, shared_on, taken_by_claims
 from dray.scheduler.claims.outcome import SUCCESS, Status, failure, unresolvable, unschedulable
 from dray.scheduler.claims.pod_claims import PodClaims
 from dray.scheduler.nodes import NodeInfo, Nodes
@@ -248,3 +249,10 @@ def test_a_pod_takes_what_it_asks_for_as_a_whole() -> None:
 )
 def test_a_claim_counts_for_one_pod_of_a_node(pods: list[Pod], end: Status) -> None:
     assert shared_on(user(), allocated(), info(*pods)) == end
+
+
+def test_the_claim_for_extended_resources_has_no_name_in_the_pod() -> None:
+    my_pod = pod("a", containers=[{"name": "con0", "resources": {"claims": [{"name": "entry-0"}]}}])
+    plan = PodClaims(my_pod, (claim(name="a"), special_claim(my_pod)), 1, entries=("entry-0",))
+    assert _containers(plan, plan.claims[0]) == ("con0",)
+    assert _containers(plan, plan.claims[1]) == ()

@@ -94,3 +94,8 @@ def test_normalize(scores: list[int], wanted: list[int]) -> None:
 def test_only_alternatives_need_a_score() -> None:
     assert needs_score(PodClaims(pod(), (claim(request()), listed(2))))
     assert not needs_score(PodClaims(pod(), (claim(request()),)))
+
+
+def test_the_least_score_counts_too() -> None:
+    assert normalize({"a": 1, "b": 0}) == {"a": 100, "b": 0}
+    assert normalize({"a": 0, "b": 0}) == {"a": 0, "b": 0}

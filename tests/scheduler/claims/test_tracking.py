@@ -7,7 +7,7 @@ from dray.allocation.state import DeviceID
 from dray.api.limits import EXTENDED_RESOURCE_CLAIM_ANNOTATION
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim
-from dray.scheduler.claims.tracking import ClaimChange, Tracker
+from dray.scheduler.claims.tracking import ClaimChange, Tracker, version_of
 from tests.scheduler.claims.driving import DEFAULT, settings_with
 from tests.scheduler.claims.objects import DRIVER, allocated, claim, owned_by, pod, result
 
@@ -282,3 +282,26 @@ def test_the_special_claim_of_a_pod_is_found_without_a_look_at_all() -> None:
     assert tracker.special_of(user.metadata.uid) == new
     tracker.remove_claim(new)
     assert tracker.special_of(user.metadata.uid) is None
+
+
+def test_a_stored_allocation_is_in_flight_no_more_though_something_newer_is_known() -> None:
+    tracker = Tracker(DEFAULT)
+    tracker.set_claim(claim())
+    assert tracker.signal(allocated(), "uid-my-pod")
+    tracker.set_claim(claim(resourceVersion="5"))
+    tracker.store("uid-my-claim", allocated(meta={"resourceVersion": "4"}), 100.0)
+    assert tracker.in_flight == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("", 0), ("17", 17), ("x", 0), ("1x", 0), ("-1", 0), ("\u0661", 0), ("\u00b2", 0)]
+)
+def test_a_version_that_is_no_number_is_older_than_any(text: str, number: int) -> None:
+    assert version_of(claim(resourceVersion=text)) == number
+
+
+def test_a_stored_allocation_of_a_claim_that_is_gone_by_now_holds_nothing() -> None:
+    tracker = Tracker(DEFAULT)
+    assert tracker.signal(allocated(), "uid-my-pod")
+    tracker.store("uid-my-claim", allocated(meta={"resourceVersion": "4"}), 100.0)
+    assert tracker.in_flight == ()
