@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Python keeps its bytecode, whatever the shell says: else each of the hundreds of programs that tests start compiles all of Dray.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up test test-all skips coverage check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
+.PHONY: help up test test-all skips mutants coverage check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,6 +24,10 @@ test-all: test  ## All tests that need no root and no Go: those that start progr
 
 skips: $(READY)  ## After the tests as root: what they skipped as a normal user; what is left must be in tests/skips.txt
 	$(BIN)/python -m tests.skips
+
+mutants: $(READY)  ## Whether tests notice faults, in the rooms where a fault costs a device (ROOMS="allocation" for one)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
+	$(BIN)/python -m tests.mutants run $(ROOMS)
 
 coverage: $(READY)  ## Which branches `make test-all` runs, by room (ARGS="--open dra/claims" lists those it does not)
 	rm -rf build/coverage && mkdir -p build/coverage
@@ -83,10 +87,11 @@ manifests: $(READY)  ## Render deploy/manifests from the chart: needs Go
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-header
 
-lock: $(READY)  ## Pin the newest allowed versions in requirements.lock and requirements-e2e.lock
+lock: $(READY)  ## Pin the newest allowed versions in the lock files
 	$(BIN)/python -m pip install --quiet uv
 	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --group e2e -c requirements.lock -o requirements-e2e.lock
+	$(COMPILE) --upgrade --group mutants -c requirements.lock -o requirements-mutants.lock
 	$(BIN)/python -m dray.testing.image --lock deploy/requirements.lock
 
 venv: $(READY)  ## Make the virtual environment only

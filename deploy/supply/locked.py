@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOCK = Path("requirements.lock")
-LOCKS = (LOCK, Path("requirements-e2e.lock"), Path("deploy/requirements.lock"))
+LOCKS = (
+    LOCK,
+    Path("requirements-e2e.lock"),
+    Path("requirements-mutants.lock"),
+    Path("deploy/requirements.lock"),
+)
 OURSELVES = "dray (pyproject.toml)"
 _ENTRY = re.compile(
     r"^(?P<name>[A-Za-z0-9][\w.-]*)(?P<extras>\[[^]]*\])?==(?P<version>[^\s;\\]+)(?P<rest>.*)$"

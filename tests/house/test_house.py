@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ PURE = ("api", "cel", "hardware", "cdi", "allocation")
 BANNED = {"utils", "util", "common", "helpers", "helper", "base", "misc", "shared", "stuff"}
 
 
+@cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 

@@ -108,7 +108,7 @@ async def test_a_stream_that_fails_is_opened_again(world: World, tmp_path: Path)
     async with driver.serving(), world.running(driver) as manager:
         await manager.prepare(POD)
         await clock.advance_until(lambda: driver.streams == 2)
-        await until(lambda: shown(manager)[0] == "Healthy")
+        await wait_until(lambda: shown(manager)[0] == "Healthy")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ async def test_health_that_cannot_be_written_is_shown_all_the_same(
         await manager.prepare(POD)
         (world.directory / f".{FILE_NAME}.tmp").mkdir()
         driver.messages.put_nowait([told("dev-c")])
-        await until(lambda: shown(manager)[0] == "Healthy" and world.changed == [{"pod-uid"}])
+        await wait_until(lambda: shown(manager)[0] == "Healthy" and world.changed == [{"pod-uid"}])
     assert "health of devices is not kept" in caplog.text
 
 
