@@ -23,6 +23,7 @@ LANES: dict[str, tuple[str, ...]] = {
         "test_doctor",
         "test_handed_over",
     ),
+    "guest": ("test_machine", "test_machine_agent"),
     "cluster with claims": (
         "test_dra_agent",
         "test_dra_agent_check",
@@ -41,20 +42,19 @@ LANES: dict[str, tuple[str, ...]] = {
     "deploy": ("test_deploy",),
     "API server": (
         "test_apply_agrees",
-        "test_check_peers",
         "test_client",
         "test_client_more",
         "test_controllers",
         "test_guard",
-        "test_kubectl_agrees",
         "test_kubelet_events",
         "test_kubelet_node",
         "test_openapi_agrees",
         "test_slices_agree",
         "test_status_agrees",
     ),
-    "guest": ("test_machine", "test_machine_agent"),
+    "kubectl": ("test_kubectl_agrees",),
     "programs of others": ("test_foreign_programs",),
+    "checks": ("test_check_peers",),
     "left behind": ("test_leftovers",),
 }
 _LANE_OF = {file: lane for lane, files in LANES.items() for file in files}
