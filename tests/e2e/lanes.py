@@ -1,7 +1,7 @@
 """Which test files run one after the other, and which beside each other: `make e2e` runs several processes at once.
 
-A lane is files that share something of a session: the cluster, the guest. They run in one process, in the order of their names;
-a file that is not named here is a lane of its own. Longer lanes come first, so that none is left over at the end.
+A lane is files that share something of a session: the cluster, the guest. They run in one process, in the order given
+here; a file that is not named here is a lane of its own. Longer lanes come first, so that none is left over at the end.
 """
 
 from __future__ import annotations
@@ -58,18 +58,22 @@ LANES: dict[str, tuple[str, ...]] = {
     "left behind": ("test_leftovers",),
 }
 _LANE_OF = {file: lane for lane, files in LANES.items() for file in files}
-_ORDER = {lane: number for number, lane in enumerate(LANES)}
+_ORDER = {file: number for number, file in enumerate(_LANE_OF)}
 
 
 def lane_of(node_id: str) -> str:
     """The lane of a test, by its id."""
-    name = PurePath(node_id.partition("::")[0]).stem
+    name = _file(node_id)
     return _LANE_OF.get(name, name)
 
 
+def _file(node_id: str) -> str:
+    return PurePath(node_id.partition("::")[0]).stem
+
+
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Lanes one after the other, as named above; the others after them."""
-    return sorted(items, key=lambda item: _ORDER.get(lane_of(item.nodeid), len(_ORDER)))
+    """Files one after the other, as named above; the others after them."""
+    return sorted(items, key=lambda item: _ORDER.get(_file(item.nodeid), len(_ORDER)))
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
