@@ -1,7 +1,7 @@
 """Which test files run one after the other, and which beside each other: `make e2e` runs several processes at once.
 
-A lane is files that share something of a session: the cluster, the guest. They run in one process, in the order of their names;
-a file that is not named here is a lane of its own. Longer lanes come first, so that none is left over at the end.
+A lane is files that share something of a session: the cluster, the guest. They run in one process, in the order given
+here; a file that is not named here is a lane of its own. Longer lanes come first, so that none is left over at the end.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ LANES: dict[str, tuple[str, ...]] = {
         "test_doctor",
         "test_handed_over",
     ),
+    "guest": ("test_machine", "test_machine_agent"),
     "cluster with claims": (
         "test_dra_agent",
         "test_dra_agent_check",
@@ -41,35 +42,38 @@ LANES: dict[str, tuple[str, ...]] = {
     "deploy": ("test_deploy",),
     "API server": (
         "test_apply_agrees",
-        "test_check_peers",
         "test_client",
         "test_client_more",
         "test_controllers",
         "test_guard",
-        "test_kubectl_agrees",
         "test_kubelet_events",
         "test_kubelet_node",
         "test_openapi_agrees",
         "test_slices_agree",
         "test_status_agrees",
     ),
-    "guest": ("test_machine", "test_machine_agent"),
+    "kubectl": ("test_kubectl_agrees",),
     "programs of others": ("test_foreign_programs",),
+    "checks": ("test_check_peers",),
     "left behind": ("test_leftovers",),
 }
 _LANE_OF = {file: lane for lane, files in LANES.items() for file in files}
-_ORDER = {lane: number for number, lane in enumerate(LANES)}
+_ORDER = {file: number for number, file in enumerate(_LANE_OF)}
 
 
 def lane_of(node_id: str) -> str:
     """The lane of a test, by its id."""
-    name = PurePath(node_id.partition("::")[0]).stem
+    name = _file(node_id)
     return _LANE_OF.get(name, name)
 
 
+def _file(node_id: str) -> str:
+    return PurePath(node_id.partition("::")[0]).stem
+
+
 def in_order(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Lanes one after the other, as named above; the others after them."""
-    return sorted(items, key=lambda item: _ORDER.get(lane_of(item.nodeid), len(_ORDER)))
+    """Files one after the other, as named above; the others after them."""
+    return sorted(items, key=lambda item: _ORDER.get(_file(item.nodeid), len(_ORDER)))
 
 
 class Scheduler(LoadScopeScheduling):  # type: ignore[misc]
