@@ -32,7 +32,7 @@ HOST_DIRS = (KUBELET_DIR, CNI_DIR)
 """What a node's parts write to whatever they are told: a cluster mounts its own directories there, in its own namespace."""
 # Says that a cluster, not the machine's owner, made the directory.
 MARK = ".made-by-dray-e2e"
-CHECKS = PARENT / "dray-check.lock"
+CHECKS = Path("/run/dray-check.lock")
 """Held by every `dray check` that mounts over KUBELET_DIR; names the directories that were made for them."""
 LOCK = "lock"
 KILL_TIMEOUT_S = 20.0
