@@ -1,6 +1,6 @@
 """What of a Kubernetes node can be seen on this machine, to compare before and after.
 
-Written for the tests that say "nothing is left behind"; names that belong to live clusters of other runs are left out.
+Written for the tests that say "nothing is left behind"; what belongs to live clusters of other runs, and to checks, is left out.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def footprint() -> frozenset[str]:
         if leftovers.is_live(path)
     ]
     found = {f"file {place}" for place in _PLACES if Path(place).exists()}
+    found -= {f"file {path}" for path in leftovers.made_for_checks()}
     if others:
         found -= {f"file {path}" for path in leftovers.HOST_DIRS if (path / leftovers.MARK).exists()}
     found |= {f"file {path}" for path in leftovers.PARENT.glob(f"{leftovers.PREFIX}*")}

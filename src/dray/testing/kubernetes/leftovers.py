@@ -201,6 +201,15 @@ def pass_on_host_dir(directory: Path) -> bool:
     return True
 
 
+def made_for_checks() -> set[Path]:
+    """The directories that checks made which run now."""
+    if not CHECKS.exists():
+        return set()
+    with CHECKS.open("r") as checks:
+        is_held = _is_held(checks.fileno())
+        return {Path(text).resolve() for text in checks.read().splitlines()} if is_held else set()
+
+
 def _is_held(lock: int) -> bool:
     """Whether somebody else holds it; it is not ours afterwards either."""
     try:
