@@ -13,7 +13,7 @@ from mkdocs.config import load_config
 
 _ROOT_PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 _FIRST = ("README.md", "docs/index.md", "docs/tour.md")
-_PROJECT = ("docs/house.md", "docs/mutants.md", "docs/performance.md", *_ROOT_PAGES[1:])
+_PROJECT = ("docs/house.md", "docs/tests.md", "docs/mutants.md", "docs/performance.md", *_ROOT_PAGES[1:])
 _PARTS = (
     ("How to", "docs/howto/"),
     ("Reference", "docs/reference/"),
