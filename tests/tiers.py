@@ -42,6 +42,7 @@ TIER_OF = {
     "newcomer": PROGRAMS,
     "processes": PROGRAMS,
     "sdk": PROGRAMS,
+    "testing/check": PROGRAMS,
     "e2e": E2E,
 }
 

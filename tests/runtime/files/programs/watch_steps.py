@@ -105,7 +105,8 @@ def one_change(path: Path, scenario: str) -> tuple[int, list[str]]:
     """The change happens at stop 1, or 2, or 3…"""
     has_parent, has_file, change = SCENARIOS[scenario]
     prepare(path, has_parent, False)
-    stops = stops_until_idle(path)
+    # The quickest of three: a place that lies behind the rest of a quick run is reached only when that gives up.
+    stops = min(stops_until_idle(path) for _ in range(3))
     faults = []
     for place in range(1, stops + 1, 2):  # nothing lies between the end of a call and the start of the next
         changed_at = math.inf
