@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -102,7 +103,10 @@ def our_driver(place: Place, sim: Mapping[str, Any]) -> DriverProgram:
 
 
 def go_driver(place: Place, program: Path, devices: int) -> DriverProgram:
-    """The one of Kubernetes' own tests, with device metadata as ours. Its client may ask as often as it likes."""
+    """The one of Kubernetes' own tests, with device metadata as ours. Its client may ask as often as it likes.
+
+    It writes metadata to /var/run/cdi whatever it is told: root gives it a /run of its own.
+    """
     place.make()
     (place.plugins / THEIRS).mkdir(exist_ok=True)
     flags = {
@@ -117,7 +121,9 @@ def go_driver(place: Place, program: Path, devices: int) -> DriverProgram:
         "kube-api-burst": 100000,
     }
     words = [f"--{name}={value}" for name, value in flags.items()]
-    return DriverProgram(PEER, THEIRS, place, [program, "kubelet-plugin", *words])
+    own_run = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && exec "$@"', "sh"]
+    command: list[str | Path] = [*(own_run if os.geteuid() == 0 else []), program, "kubelet-plugin", *words]
+    return DriverProgram(PEER, THEIRS, place, command)
 
 
 @asynccontextmanager
