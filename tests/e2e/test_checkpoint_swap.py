@@ -239,6 +239,7 @@ def test_the_kubelet_and_our_managers_go_on_with_each_others_files(
     assert told == truth
     for key, value in variables.items():
         name, _, container = key.partition("/")
+        wait_until(lambda: VARIABLE in cluster.pod_log(name, container=container), "its output", 30.0)  # noqa: B023 - called here
         assert f"{VARIABLE}={value}" in cluster.pod_log(name, container=container).splitlines()
 
     # Ours, under theirs. No plugin is there: what it answers after its start can only be from the file.
@@ -280,6 +281,7 @@ def test_the_kubelet_and_our_managers_go_on_with_each_others_files(
         input=json.dumps(pod(REST, "env; exec sleep 1000", hostNetwork=True, resources=gpus(1))),
     )
     cluster.wait_pod(REST)
+    wait_until(lambda: VARIABLE in cluster.pod_log(REST), "the pod's output", 30.0)
     assert f"{VARIABLE}={left[1][0]}" in cluster.pod_log(REST).splitlines()
     wait_until(lambda: not claims_in(theirs / CLAIMS), "the claim of our file to be given back", 30.0)
 
