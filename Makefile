@@ -52,7 +52,7 @@ e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m dray.testing.browser install
 	$(BIN)/python -m pytest tests/e2e -n 4 --durations 10 --record build/tests/e2e.json $(ARGS)
 
-# SLICE=k/n runs the k-th of n equal shares; an hour is enough for one of 24. BOX=180 tries other cases than `make test`
+# SLICE=k/n runs the k-th of n equal shares. BOX=180 tries other cases than `make test`
 # for so many seconds, without e2e. SEED=N chooses the cases.
 SEED ?= 0
 campaign: $(READY)  ## The long fuzz, crash and soak runs: SLICE=k/n for a share, BOX=180 for three minutes of them
