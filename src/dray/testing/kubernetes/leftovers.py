@@ -15,6 +15,7 @@ import signal
 import socket
 import stat
 import struct
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -53,10 +54,31 @@ def cgroup_dirs(directory: Path) -> list[Path]:
     return [path for path in found if path.is_dir()]
 
 
+def make_directory() -> tuple[Path, int]:
+    """A new private directory, and its lock, which is held until the descriptor and every copy of it is closed.
+
+    The lock gets its name when it is held: one that others could find before would be tried by them in that moment,
+    and the directory taken for that of a dead owner.
+    """
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
+    unnamed = directory / f"{LOCK}.new"
+    descriptor = _lock(unnamed)
+    unnamed.rename(directory / LOCK)
+    return directory, descriptor
+
+
 def take_lock(directory: Path) -> int:
-    """Lock the directory as ours until the returned descriptor, and every copy of it, is closed."""
-    descriptor = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Lock a directory whose owner is dead, as `make_directory` does; BlockingIOError where somebody else has, or looks."""
+    return _lock(directory / LOCK)
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
@@ -70,7 +92,8 @@ def is_live(directory: Path) -> bool:
             return time.time() - directory.stat().st_mtime < 60
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared: two that look at the same time do not take each other for the owner.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:

@@ -10,7 +10,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from dray.testing.kubernetes import leftovers
@@ -23,9 +22,8 @@ class PrivateDirectory:
 
     def __init__(self) -> None:
         leftovers.sweep_dead()
-        self.path = Path(tempfile.mkdtemp(prefix=leftovers.PREFIX, dir=leftovers.PARENT))
+        self.path, self._lock = leftovers.make_directory()
         (self.path / "logs").mkdir()
-        self._lock = leftovers.take_lock(self.path)
         self._reaper = subprocess.Popen(
             [sys.executable, "-m", "dray.testing.kubernetes", "reap", str(self.path)],
             stdin=subprocess.PIPE,
