@@ -15,7 +15,7 @@ Python and not in CEL: compare with `equality.equal` and `equality.compare` only
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -104,6 +104,11 @@ class Opaque:
     is_refused: bool = False
     """Whether `==` refuses it on its right side: what Kubernetes does with the results of its own arithmetic."""
 
+    @property
+    def weight(self) -> int:
+        """The work of comparing, hashing or writing it (`dray.cel.sizes`)."""
+        return 8
+
 
 class DefaultMap(dict[Any, Any]):
     """A map in which every key can be looked up: a missing one gives `default`. `in`, size and iteration tell the truth."""
@@ -126,12 +131,12 @@ class MixedMap(Mapping[Any, Any]):
     def __init__(self, pairs: Iterable[tuple[Value, Value]]) -> None:
         self._entries: dict[tuple[type, Value], tuple[Value, Value]] = {}
         for key, value in pairs:
-            self._entries[key.__class__, _hashable(key)] = key, value
+            self._entries[key.__class__, hashable(key)] = key, value
 
     def find(self, key: Value) -> Value:
         """The value, or MISSING. Numbers find each other across types, but a double key is found by doubles only."""
         for kind in _LOOKED_FOR.get(key.__class__, (key.__class__,)):
-            entry = self._entries.get((kind, _hashable(key)))
+            entry = self._entries.get((kind, hashable(key)))
             if entry is not None:
                 return entry[1]
         return MISSING
@@ -148,8 +153,12 @@ class MixedMap(Mapping[Any, Any]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def items(self) -> ValuesView[tuple[Value, Value]]:  # type: ignore[override]
+        """Keys with their values, without a look for any of them: that would hash the key again."""
+        return self._entries.values()
 
-def _hashable(key: Value) -> Value:
+
+def hashable(key: Value) -> Value:
     """A map, or what holds one, is only itself, as in cel-go. The entry keeps it, so that its identity stays its own."""
     try:
         hash(key)
@@ -175,10 +184,12 @@ def make_map(pairs: Sequence[tuple[Value, Value]]) -> Mapping[Any, Any]:
 class JoinedList(Sequence[Any]):
     """Two lists as one, without a copy: `a + a` repeated must not fill the memory."""
 
-    __slots__ = ("_length", "left", "right")
+    __slots__ = ("_length", "depth", "left", "right")
 
     def __init__(self, left: Sequence[Any], right: Sequence[Any]) -> None:
         self.left, self.right = left, right
+        self.depth: int = 1 + max(getattr(left, "depth", 0), getattr(right, "depth", 0))
+        """Steps to an item."""
         self._length = len(left) + len(right)
 
     def __len__(self) -> int:
@@ -269,7 +280,42 @@ def is_map(value: Value) -> bool:
 
 
 def text_of(value: Value) -> str:
-    """A value as error messages show it."""
+    """A value as error messages show it; of a list or map only the beginning, however large it is."""
     if value is None or value.__class__ is bool:
         return {None: "null", True: "true", False: "false"}[value]
-    return str(value)
+    if not isinstance(value, (Optional, *_LISTS, *_MAPS)):
+        return str(value)
+    shown, left = _shown(value, _SHOWN_VALUES)
+    return shown if left > 0 else f"{shown}, …"
+
+
+_SHOWN_VALUES = 100
+
+
+def _shown(value: Value, left: int) -> tuple[str, int]:
+    """The text of at most `left` values, and how many of them are left."""
+    if left <= 0:
+        return "…", 0
+    left -= 1
+    if value.__class__ is Optional:
+        if not value.has_value:
+            return "optional.none()", left
+        inner, left = _shown(value.content, left)
+        return f"optional.of({inner})", left
+    if is_list(value):
+        texts, left = _shown_all(value, left)
+        return f"[{', '.join(texts)}]", left
+    if is_map(value):
+        keys, left = _shown_all(value, left)
+        return f"{{{', '.join(keys)}}}", left
+    return (text_of(value) if value.__class__ is not str else repr(value[:_SHOWN_VALUES])), left
+
+
+def _shown_all(values: Iterable[Value], left: int) -> tuple[list[str], int]:
+    texts: list[str] = []
+    for value in values:
+        if left <= 0:
+            break
+        text, left = _shown(value, left)
+        texts.append(text)
+    return texts, left

@@ -84,7 +84,7 @@ def test_time_grows_with_the_text_only(pattern: str, text: str, found: bool) -> 
     assert patterns.search(pattern, text) is found
     compiled = patterns._compile(pattern)
     assert isinstance(compiled, re2._Regexp)
-    assert compiled.options.max_mem == 8 << 20 and compiled.options.never_capture
+    assert compiled.options.max_mem <= 1 << 20 and compiled.options.never_capture
 
 
 def test_matches_that_look_at_the_whole_text_each_are_cut_off() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dray.cel.equality import find_item
 from dray.cel.exact.run import Code, Run, is_error
 from dray.cel.faults import EvaluationError
-from dray.cel.values import MISSING, NONE, Optional, Value, is_list, text_of
+from dray.cel.values import MISSING, NONE, JoinedList, Optional, Value, is_list, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,8 @@ def _qualify(run: Run, container: Value, qualifier: Qualifier, is_optional: bool
     if container.__class__ is dict and key.__class__ is str:
         value = container.get(key, MISSING)
     else:
+        if container.__class__ is JoinedList:
+            run.spend(container.depth)
         value = _find(container, key)
     if is_optional:
         run.charge(0 if value is MISSING or is_error(value) else 1)

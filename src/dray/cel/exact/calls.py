@@ -9,9 +9,11 @@ from dray.cel import ast
 from dray.cel.ast import Call, Expr
 from dray.cel.exact.references import overload_ids
 from dray.cel.exact.run import Code, Run, is_error
+from dray.cel.exact.work import Work, work_of
 from dray.cel.faults import CelError, EvaluationError
 from dray.cel.functions import ActualCost, Implementation, Overload
 from dray.cel.library import patterns, standard
+from dray.cel.library.costs import searched
 from dray.cel.types import ANY, DYN, STRING, Type
 from dray.cel.values import EvaluationCancelledError, Opaque, Uint, Value, is_list, is_map, type_name
 
@@ -103,14 +105,15 @@ def call_code(compiler: Compiler, node: Call) -> Code:
     is_cheap = node.function in standard.SELF_CHECKING and all(
         overload.cost is None for overload in candidates
     )
+    work = work_of(node.function, has_pattern=has_pattern)
     if len(codes) == 2 and is_cheap and not has_pattern:
-        return _cheap_operator(codes[0], codes[1], candidates[0].implementation)
+        return _cheap_operator(codes[0], codes[1], candidates[0].implementation, work)
     is_one = (
         len(candidates) == 1 or node.function in standard.SELF_CHECKING or node.function in _BLIND_TO_ITEMS
     )
     if len(codes) > 2 or has_pattern or not is_one:
-        return _call_until_error(codes, pick, price)
-    return _call(codes, pick, price)
+        return _call_until_error(codes, pick, price, work)
+    return _call(codes, pick, price, work)
 
 
 def _has_pattern(compiler: Compiler, node: Call, pattern: Expr) -> bool:
@@ -129,6 +132,7 @@ class _Price:
 
     def __init__(self, candidates: list[Overload]) -> None:
         self._by_name = candidates[0].function in _COUNTED_BY_NAME
+        self._walks = any(overload.cost is searched for overload in candidates)
         self._sole = candidates[0] if len(candidates) == 1 or self._by_name else None
         is_standard = candidates[0].id in standard.IDS
         self._costly = next(
@@ -138,6 +142,12 @@ class _Price:
             # Only a string that is known to be one is counted as parsed.
             self._by_name = False
             self._sole = next(overload for overload in candidates if overload.parameters[1] != STRING)
+
+    def of_failure(self, run: Run, values: Sequence[Value], error: Value) -> int:
+        """Of a call that was not made. Counting may itself walk over the values."""
+        if self._walks:
+            run.spend(run.sizes.of(values[0]))
+        return self.of(None, values, error)
 
     def of(self, overload: Overload | None, values: Sequence[Value], result: Value) -> int:
         """Of a call that was made, or that failed: then errors stand among the values, or as the result."""
@@ -211,23 +221,25 @@ def _made(overload: Overload, values: Sequence[Value]) -> Value:
         return error.with_traceback(None)
 
 
-def _finished(run: Run, pick: Pick, price: _Price, values: Sequence[Value]) -> Value:
+def _finished(run: Run, pick: Pick, price: _Price, work: Work, values: Sequence[Value]) -> Value:
     """The call itself. Standard functions are paid for in advance: their cost does not depend on the result, and they may
-    take long."""
+    take long. The work of every function is."""
     try:
         overload = pick(values)
     except EvaluationError as error:
-        run.charge(price.of(None, values, error))
+        run.charge(price.of_failure(run, values, error))
         return error.with_traceback(None)
     if overload.id in standard.IDS:
         run.charge(price.of(overload, values, None))
+        run.spend(work(run, values))
         return _made(overload, values)
+    run.spend(work(run, values))
     result = _made(overload, values)
     run.charge(price.of(overload, values, result))
     return result
 
 
-def _cheap_operator(first: Code, second: Code, operation: Implementation) -> Code:
+def _cheap_operator(first: Code, second: Code, operation: Implementation, work: Work) -> Code:
     """A standard operator that costs 1 whatever it is given."""
 
     def call(run: Run) -> Value:
@@ -237,6 +249,8 @@ def _cheap_operator(first: Code, second: Code, operation: Implementation) -> Cod
             return left
         if right.__class__ is EvaluationError:
             return right
+        if left.__class__ is not int:
+            run.spend(work(run, (left, right)))
         try:
             return operation(left, right)
         except EvaluationCancelledError:
@@ -247,21 +261,21 @@ def _cheap_operator(first: Code, second: Code, operation: Implementation) -> Cod
     return call
 
 
-def _call(codes: list[Code], pick: Pick, price: _Price) -> Code:
+def _call(codes: list[Code], pick: Pick, price: _Price, work: Work) -> Code:
     """Every argument is evaluated, and the call paid for, even if one is an error."""
 
     def call(run: Run) -> Value:
         values = [code(run) for code in codes]
         for value in values:
             if value.__class__ is EvaluationError:
-                run.charge(price.of(None, values, value))
+                run.charge(price.of_failure(run, values, value))
                 return value
-        return _finished(run, pick, price, values)
+        return _finished(run, pick, price, work, values)
 
     return call
 
 
-def _call_until_error(codes: list[Code], pick: Pick, price: _Price) -> Code:
+def _call_until_error(codes: list[Code], pick: Pick, price: _Price, work: Work) -> Code:
     """The first error ends it, and the call is paid for only if that was the last argument."""
 
     def call(run: Run) -> Value:
@@ -271,9 +285,9 @@ def _call_until_error(codes: list[Code], pick: Pick, price: _Price) -> Code:
             values.append(value)
             if is_error(value):
                 if len(values) == len(codes):
-                    run.charge(price.of(None, values, value))
+                    run.charge(price.of_failure(run, values, value))
                 return value
-        return _finished(run, pick, price, values)
+        return _finished(run, pick, price, work, values)
 
     return call
 

@@ -28,6 +28,7 @@ from dray.cel.exact.references import constant_of, overload_ids
 from dray.cel.exact.run import Code, Run, is_error, no_overload
 from dray.cel.faults import CelError, EvaluationError
 from dray.cel.functions import Overload
+from dray.cel.sizes import WALKED
 from dray.cel.types import DYN, Type
 from dray.cel.values import MISSING, Optional, Value, make_map, text_of, type_name
 
@@ -240,6 +241,7 @@ class Compiler:
             run.charge(MAP_COST)
             if failed is not None:
                 return failed
+            run.spend(sum(run.sizes.of(key) for key, _ in pairs))
             try:
                 return make_map(pairs)
             except EvaluationError as error:
@@ -264,10 +266,24 @@ class Compiler:
         result = self.code(node.result)
         self._scopes[node.accumulator].pop()
         self._growing[node.accumulator] = before
-        return fold_code(fold, condition, step, result, grows if is_growing else "")
+        nodes = _count(node.condition) + _count(node.step)
+        return fold_code(fold, condition, step, result, grows if is_growing else "", nodes)
 
     def _enter(self, name: str, code: Code) -> None:
         self._scopes.setdefault(name, []).append(code)
+
+
+def _count(node: Expr) -> int:
+    """The expressions that one evaluation runs through, but for the steps of folds within it, which count themselves."""
+    count, waiting = 0, [node]
+    while waiting:
+        part = waiting.pop()
+        count += 1
+        if isinstance(part, Comprehension):
+            waiting += (part.iterable, part.initial, part.result)
+        else:
+            waiting += ast.children(part)
+    return count
 
 
 def _conditional(condition: Code, chosen: Code, otherwise: Code) -> Code:
@@ -297,11 +313,19 @@ def _alternative(optional: Code, otherwise: Code, is_unwrapped: bool) -> Code:
 
 
 def _member_code(code: Code, items: tuple[Value, ...]) -> Code:
-    """`in` a constant list of plain values is free, as cel-go makes a set of it."""
+    """`in` a constant list of plain values is free, as cel-go makes a set of it. Here a set is made of the strings; others
+    are compared one by one, which is work."""
+    texts = frozenset(item for item in items if item.__class__ is str)
 
     def look(run: Run) -> Value:
         value = code(run)
-        return value if is_error(value) else contains(value, items)
+        if value.__class__ is str:
+            run.spend(1 + (len(value) >> WALKED))
+            return value in texts
+        if is_error(value):
+            return value
+        run.spend(len(items))
+        return contains(value, items)
 
     return look
 
@@ -321,6 +345,7 @@ def _fill(run: Run, parts: list[tuple[Code, Code, bool]], pairs: list[tuple[Valu
                     f"cannot initialize optional entry '{text_of(key)}' from non-optional value {type_name(value)}"
                 )
             if not value.has_value:
+                run.spend(len(pairs) * run.sizes.of(key))
                 pairs[:] = [
                     pair for pair in pairs if pair[0].__class__ is not key.__class__ or pair[0] != key
                 ]

@@ -31,15 +31,23 @@ def _failed(value: Value, wanted: Type) -> EvaluationError:
 
 def string_to_int(text: str) -> int:
     """Decimal, with a sign."""
-    if _INT.fullmatch(text) and INT_MIN <= int(text) <= INT_MAX:
-        return int(text)
+    if _INT.fullmatch(text):
+        number = _number(text.lstrip("+-"))
+        number = -number if text[0] == "-" else number
+        if INT_MIN <= number <= INT_MAX:
+            return number
     raise _failed(text, types.INT)
+
+
+def _number(digits: str) -> int:
+    """Python reads no more than some thousand digits, zeros in front included."""
+    return int(digits.lstrip("0") or "0")
 
 
 def string_to_uint(text: str) -> Uint:
     """Decimal, without a sign."""
-    if _UINT.fullmatch(text) and int(text) <= UINT_MAX:
-        return Uint(text)
+    if _UINT.fullmatch(text) and _number(text) <= UINT_MAX:
+        return Uint(_number(text))
     raise _failed(text, types.UINT)
 
 

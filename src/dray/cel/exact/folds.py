@@ -14,6 +14,7 @@ from dray.cel.values import (
     EvaluationCancelledError,
     MixedMap,
     Value,
+    hashable,
     is_list,
     is_map,
     make_map,
@@ -32,7 +33,7 @@ class _GrowingMap(MixedMap):
     def insert(self, key: Value, value: Value) -> None:
         if self.find(key) is not MISSING:
             raise EvaluationError(f"insert failed: key {text_of(key)} already exists")
-        self._entries[key.__class__, key] = key, value
+        self._entries[key.__class__, hashable(key)] = key, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +82,9 @@ def _entries(fold: Fold, over: Value) -> Iterable[tuple[Value, Value]] | Evaluat
     return EvaluationError(f"got '{type_name(over)}', expected iterable type")
 
 
-def fold_code(fold: Fold, condition: Code, step: Code, result: Code, grows: str) -> Code:
-    """The closure of a fold. `grows` names the function by which it only ever adds to a list or map of its own."""
+def fold_code(fold: Fold, condition: Code, step: Code, result: Code, grows: str, nodes: int) -> Code:
+    """The closure of a fold. `grows` names the function by which it only ever adds to a list or map of its own; `nodes` is
+    the work of a step."""
 
     def evaluate(run: Run) -> Value:
         over = fold.iterable(run)
@@ -94,11 +96,11 @@ def fold_code(fold: Fold, condition: Code, step: Code, result: Code, grows: str)
         slots, slot = run.slots, fold.slot
         slots[slot] = _UNSET if not grows else [] if grows == ADD else _GrowingMap(())
         for slots[slot + 1], slots[slot + 2] in entries:
+            run.step(nodes)
             wanted = condition(run)
             if wanted.__class__ is bool and wanted is not True:
                 break
             slots[slot] = step(run)
-            run.step()
         found = result(run)
         return make_map(list(found.items())) if found.__class__ is _GrowingMap else found
 
@@ -116,6 +118,7 @@ def growing_list_code(accumulator: Code, added: list[Code]) -> Code:
                 return value if is_error(value) else no_overload()
         if len(items) + len(more) > LIST_LIMIT:
             raise EvaluationCancelledError(f"operation cancelled: list of more than {LIST_LIMIT} items")
+        run.spend(len(more))
         items.extend(more)
         return items
 
@@ -141,6 +144,7 @@ def growing_map_code(accumulator: Code, added: list[Code]) -> Code:
         pairs = [(values[1], values[2])] if len(values) == 3 else list(values[1].items())
         try:
             for key, value in pairs:
+                run.spend(1 + run.sizes.of(key))
                 values[0].insert(key, value)
         except EvaluationError as error:
             return error

@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 Exact = Callable[[Mapping[str, Value]], Value]
 """The slow way, by bindings; raises `EvaluationError`."""
+Fast = Callable[..., Value]
+"""The fast way, by bindings; it may be given another slow way to leave errors to."""
 
 _FOLDING_LIMIT = 10_000
+_FOLDING_WORK = 20_000
 
 
 class Writer:
@@ -196,17 +199,17 @@ class Writer:
                 raise UnsupportedError
 
     def _folded(self, node: Expr) -> str | None:
-        """A constant, or what is made of constants only: it is computed here, once."""
+        """A constant, or what is made of constants only: it is computed here, once, unless that takes long."""
         if isinstance(node, Literal):
             plain = node.value is None or node.value.__class__ in (bool, int, str, bytes)
             return repr(node.value) if plain else self.constant(node.value)
         value = self.compiler.constant(node)
         if value is MISSING and isinstance(node, Call) and self._is_closed(node):
-            run = Run({}, self.compiler.slots, _FOLDING_LIMIT)
+            run = Run({}, self.compiler.slots, _FOLDING_LIMIT, work_limit=_FOLDING_WORK)
             try:
                 value = self.compiler.code(node)(run)
             except EvaluationError:
-                raise UnsupportedError from None
+                return None  # Too much to be done now.
             if is_error(value):
                 return "fail()"
         return None if value is MISSING else self.constant(value)
@@ -287,7 +290,7 @@ def _chain(node: Expr) -> tuple[Expr, list[tuple[Expr, bool]]]:
 
 def generate(
     compiler: Compiler, exact: Exact
-) -> tuple[Exact | None, tuple[str, ...], Callable[..., Value] | None]:
+) -> tuple[Fast | None, tuple[str, ...], Callable[..., Value] | None]:
     """(by bindings, names of the variables, by the variables' values in that order); no functions if there is no fast way."""
     writer = Writer(compiler)
     try:
@@ -300,7 +303,7 @@ def generate(
     taken = "".join(f"        {writer.variables[name]} = bindings[{name!r}]\n" for name in names)
     given = ", ".join(f"{name!r}: {writer.variables[name]}" for name in names)
     source = (
-        f"def by_bindings(bindings):\n    try:\n{taken}{body}    except FAILURES:\n        return exact(bindings)\n"
+        f"def by_bindings(bindings, exact=exact):\n    try:\n{taken}{body}    except FAILURES:\n        return exact(bindings)\n"
         f"def by_values({', '.join(values)}):\n    try:\n{body}    except FAILURES:\n        return exact({{{given}}})\n"
     )
     space = {**writer.globals, "exact": exact}

@@ -9,7 +9,8 @@ from dray.cel.equality import find, find_item, index
 from dray.cel.faults import EvaluationError
 from dray.cel.values import MISSING, NONE, Optional, Value, is_list, is_map
 
-MEMO_SIZE = 4096
+MEMO_SIZE = 1024
+MEMO_LENGTH = 64
 
 FAILURES = (
     EvaluationError,
@@ -72,17 +73,19 @@ def entries(over: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def remembering(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """The function with a bounded memory of strings it was asked about: patterns run long, and names repeat."""
-    known: dict[Value, Value] = {}
+    """The function with a bounded memory of short strings it was asked about: patterns run long, and names repeat."""
+    known: dict[str, Value] = {}
 
     def ask(value: Value) -> Value:
+        if value.__class__ is not str:
+            return function(value)
         try:
             return known[value]
         except KeyError:
-            if len(known) >= MEMO_SIZE:
-                known.clear()
-        answer = function(value)
-        if value.__class__ is str:
+            answer = function(value)
+        if len(known) >= MEMO_SIZE:
+            known.clear()
+        if len(value) <= MEMO_LENGTH:
             known[value] = answer
         return answer
 

@@ -37,7 +37,7 @@ RULES = {
 }
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _FLOAT_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-SIZE_LIMIT = 10_000_000
+SIZE_LIMIT = 4_000_000
 """Characters written: lists that hold a list twice, which holds one twice, … are exponentially long."""
 
 

@@ -1,8 +1,8 @@
 """Regular expressions in Go's syntax, matched in time linear in the text: RE2, which Go's package follows.
 
 Compiled patterns are remembered, and so are answers for short texts: names repeat, and a call into RE2 costs 20 times as
-much as a lookup. A pattern may need 8 MiB, and then takes a third of a second to compile; Go lets larger ones pass, like
-`\\pL{1,1000}`, and we do not.
+much as a lookup. A pattern may need 1 MiB, and then takes some 20 ms to compile; Go lets larger ones pass, like `\\pL{300}`,
+and we do not. What is remembered is bounded in bytes: RE2 uses all the memory that a pattern may need, if the texts are such.
 """
 
 from __future__ import annotations
@@ -14,12 +14,19 @@ from typing import Any, Final
 import re2  # type: ignore[import-untyped]
 
 from dray.cel.faults import EvaluationError
+from dray.cel.memo import Memo
 from dray.cel.values import EvaluationCancelledError
 
-_MEMORY: Final = 8 << 20
+_SMALL: Final = 256 << 10
+"""What a pattern may need where that is enough for it."""
+_MEMORY: Final = 1 << 20
+_KEPT_BYTES: Final = 64 << 20
+_LARGEST_PROGRAM: Final = 40_000
+"""Instructions of a pattern that is just refused."""
 _NESTING_LIMIT: Final = 1000
 _REMEMBERED_LENGTH: Final = 256
-_WORK: Final = 200_000_000
+_WORK: Final = 20_000_000
+"""Characters that one `findAll` may look at, weighted by the instructions of the pattern."""
 _WORDS: Final = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -31,6 +38,7 @@ _WORDS: Final = {
     "trailing \\": "trailing backslash at end of expression",
 }
 """RE2's words for what is wrong, and Go's."""
+_TOO_LARGE: Final = "expression too large"
 _PIECE: Final = re.compile(
     r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\w*:\]|\\.|[^]\\])*\]|\((?:\?P?<|\?)?|\)", re.DOTALL
 )
@@ -55,7 +63,8 @@ def find_all(pattern: str, text: str, limit: int = -1) -> tuple[str, ...]:
     count."""
     compiled, data = _compiled(pattern), text.encode(errors="replace")
     found: list[str] = []
-    at, last_end = 0, -1
+    at, last_end, looked = 0, -1, 0
+    weight = 1 + (compiled.programsize >> 6)
     while at <= len(data) and (limit < 0 or len(found) < limit):
         match = compiled.search(data, at)
         if match is None:
@@ -64,7 +73,8 @@ def find_all(pattern: str, text: str, limit: int = -1) -> tuple[str, ...]:
         if end > at or start != last_end:
             found.append(data[start:end].decode())
         at = end if end > at else _next_character(data, at)
-        _check_work(len(found) * len(data))
+        looked += (len(data) - start + 1) * weight
+        _check_work(looked)
         last_end = end
     return tuple(found)
 
@@ -91,6 +101,14 @@ def _search(pattern: str, text: str) -> bool:
 _remembered_search = lru_cache(maxsize=8192)(_search)
 
 
+def program_size(pattern: str) -> int:
+    """The instructions of a pattern, which is compiled for it; of one that is refused, those of the largest."""
+    compiled = _compile(pattern)
+    if compiled.__class__ is str:
+        return _LARGEST_PROGRAM if compiled == _TOO_LARGE else 1
+    return int(compiled.programsize)
+
+
 def _next_character(data: bytes, at: int) -> int:
     at += 1
     while at < len(data) and data[at] & 0xC0 == 0x80:
@@ -105,14 +123,25 @@ def _compiled(pattern: str) -> Any:
     return compiled
 
 
-@lru_cache(maxsize=512)
 def _compile(pattern: str) -> Any:
     """The pattern, or what is wrong with it: finding that out may take long, too."""
-    wrong = _refused(pattern)
-    if wrong:
-        return wrong
+    known: Any = _KNOWN.get(pattern)
+    if known is None:
+        known = _refused(pattern) or _made(pattern, _SMALL)
+        if known == _TOO_LARGE:
+            known = _made(pattern, _MEMORY)
+        # RE2 has a machine for each direction.
+        size = len(known) if known.__class__ is str else 2 * known.options.max_mem
+        _KNOWN.put(pattern, known, size + 4 * len(pattern))
+    return known
+
+
+_KNOWN: Final[Memo[str, Any]] = Memo(_KEPT_BYTES)
+
+
+def _made(pattern: str, memory: int) -> Any:
     options = re2.Options()
-    options.max_mem = _MEMORY
+    options.max_mem = memory
     options.log_errors = False
     options.never_capture = True  # Nobody asks for groups, and keeping track of hundreds makes RE2 slow.
     try:
@@ -125,7 +154,7 @@ def _compile(pattern: str) -> Any:
 
 def _translate(words: str) -> str:
     if words.startswith("pattern too large"):
-        return "expression too large"
+        return _TOO_LARGE
     known = next((known for known in _WORDS if words.startswith(known)), "")
     kind, place = (known, words[len(known) :].removeprefix(": ")) if known else words.split(": ", 1)
     return f"{_WORDS.get(kind, kind)}: `{place}`"

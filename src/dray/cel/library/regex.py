@@ -12,7 +12,7 @@ from dray.cel.costs.cost import ONE, REGEX_FACTOR, STRING_FACTOR, CallEstimate, 
 from dray.cel.faults import EvaluationError, Fault
 from dray.cel.functions import Library, Overload
 from dray.cel.library import patterns
-from dray.cel.values import Value
+from dray.cel.values import EvaluationCancelledError, Value
 
 _STRINGS = t.list_of(t.STRING)
 _SEARCHES = frozenset({"find", "findAll", "matches"})
@@ -21,6 +21,8 @@ _SEARCHES = frozenset({"find", "findAll", "matches"})
 def _find(text: str, pattern: str) -> Value:
     try:
         return patterns.find(pattern, text)
+    except EvaluationCancelledError:
+        raise
     except EvaluationError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
 
@@ -28,6 +30,8 @@ def _find(text: str, pattern: str) -> Value:
 def _find_all(text: str, pattern: str, limit: int = -1) -> Value:
     try:
         return patterns.find_all(pattern, text, limit)
+    except EvaluationCancelledError:
+        raise
     except EvaluationError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
 

@@ -31,6 +31,11 @@ class SemverValue(Opaque):
     version: SemVer
     cel_type: ClassVar[Type] = SEMVER
 
+    @property
+    def weight(self) -> int:
+        """Its identifiers are compared one by one."""
+        return 8 + len(self.version.pre)
+
     def __str__(self) -> str:
         return str(self.version)
 

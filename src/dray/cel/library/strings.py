@@ -43,7 +43,7 @@ _ESCAPED = str.maketrans(
     }
 )
 _SIZE_LIMIT = 10_000_000
-"""Characters of a result. Ten times as many as a cost limit of a million allows; costs are counted only afterwards."""
+"""Characters of a result. As many as a cost limit of a million allows; costs are counted only afterwards."""
 
 
 def _check_size(size: int) -> None:
@@ -73,10 +73,16 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> Value:
     if not part:
         return len(text) if start is None else start
     if start is None:
-        return text.rfind(part)
+        return _last(text, part)
     if start < 0:
         raise EvaluationError(f"index out of range: {start}")
-    return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
+    return -1 if start >= len(text) else _last(text[: start + len(part)], part)
+
+
+def _last(text: str, part: str) -> int:
+    """Python's search from the end takes the product of both lengths, its search from the start their sum."""
+    found = text[::-1].find(part[::-1])
+    return found if found < 0 else len(text) - found - len(part)
 
 
 def _lower(text: str) -> Value:

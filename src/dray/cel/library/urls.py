@@ -23,6 +23,12 @@ class UrlValue(Opaque):
     url: Url
     cel_type: ClassVar[Type] = URL
 
+    @property
+    def weight(self) -> int:
+        """All its parts are written."""
+        url = self.url
+        return 20 + 2 * (len(url.path) + len(url.query) + len(url.fragment) + len(url.host) + len(url.opaque))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UrlValue) and bytes(self.url) == bytes(other.url)
 

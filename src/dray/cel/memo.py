@@ -1,0 +1,41 @@
+"""A memory of recent things that is bounded in bytes: a text of a tenant's may be small or large, and many are written."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Memo(Generic[K, V]):
+    """The things put last, as many as fit into `limit` bytes, by the sizes that are given with them."""
+
+    __slots__ = ("_entries", "_limit", "size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: dict[K, tuple[V, int]] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: K) -> V | None:
+        """What is remembered, or None."""
+        found = self._entries.get(key)
+        return None if found is None else found[0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Remembers it, and forgets the oldest to make room. What alone is too large is not kept."""
+        if size > self._limit:
+            return
+        previous = self._entries.pop(key, None)
+        if previous is not None:
+            self.size -= previous[1]
+        self._entries[key] = value, size
+        self.size += size
+        while self.size > self._limit:
+            oldest = next(iter(self._entries))
+            self.size -= self._entries.pop(oldest)[1]
