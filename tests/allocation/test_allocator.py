@@ -14,7 +14,7 @@ import pytest
 from dray.allocation.allocator import Allocator, Call, Options
 from dray.allocation.cases import allocator_of, read_case, run_case
 from dray.allocation.faults import AllocationError, NodeAllocationError
-from dray.allocation.features import NAMES, Features
+from dray.allocation.features import NAMES, Features, Tier
 from dray.allocation.profiles import CORRECT, PROFILES
 from dray.allocation.search import Search
 from dray.allocation.selector import CompiledSelectors
@@ -24,18 +24,22 @@ from tests.allocation.brute_force import first_fit, is_valid
 from tests.allocation.dice import TIERS
 from tests.allocation.generate import generate_case
 from tests.allocation.invariants import broken
+from tests.allocation.mig_cases import mig_case
 from tests.allocation.odd_cases import odd_case
 from tests.allocation.random_cases import random_case
 from tests.allocation.stand_in import StandIn
 from tests.allocation.test_cases import masked
 from tests.allocation.world import (
+    ADMIN,
     CAPACITY,
+    LISTS,
     Json,
     case,
     claim,
     counters,
     device,
     devices,
+    every,
     piece,
     request,
     typed,
@@ -50,7 +54,11 @@ def harmless(seed: int) -> dict[str, Any]:
     return random_case(seed, errors=False) | {"tier": "experimental"}
 
 
-@pytest.mark.parametrize(("make", "share"), [(harmless, 2), (generate_case, 3)])
+def harmless_mig(seed: int) -> dict[str, Any]:
+    return mig_case(seed, errors=False)
+
+
+@pytest.mark.parametrize(("make", "share"), [(harmless, 2), (generate_case, 3), (harmless_mig, 4)])
 def test_finds_the_very_first_fit_whenever_there_is_one(
     make: Callable[[int], dict[str, Any]], share: int
 ) -> None:
@@ -76,7 +84,8 @@ def test_finds_the_very_first_fit_whenever_there_is_one(
         assert (got if fits else None) == expected, f"seed {seed}"
         found += expected is not None
     assert tried > CASES / share and found > CASES / 10
-    assert set(features) == set(NAMES.values()) and min(features.values()) > tried / 4
+    if make is not harmless_mig:
+        assert set(features) == set(NAMES.values()) and min(features.values()) > tried / 4
 
 
 @pytest.mark.parametrize("profile", list(PROFILES))
@@ -168,6 +177,39 @@ def test_bounds_never_change_the_answer(profile: str) -> None:
             assert outcome(given, is_bounded=True) == plain, given["name"]
 
 
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_counting_shared_counters_never_changes_the_answer(profile: str) -> None:
+    """The same for cards in partitions, where the counters decide; and that this leaves out steps, often most of them."""
+    seen: Counter[str] = Counter()
+    for seed in seeds(150, 30_000):
+        given = mig_case(seed)
+        plain, steps = searched(given, profile, dead_ends=-1_000_000)
+        if str(plain).startswith("gave up"):
+            continue
+        got, fewer = searched(given, profile, dead_ends=100)
+        assert got == plain, given["name"]
+        seen["fits" if isinstance(plain, list) else "none" if plain is None else "fails"] += 1
+        seen["fewer"] += 2 * fewer < steps
+    assert min(seen["fits"], seen["none"], seen["fewer"]) > 20 and seen["fails"] > 5
+
+
+def searched(given: Json, profile: str, *, dead_ends: int) -> tuple[Any, int]:
+    """The devices, None or the error's text; and the steps it took. Bounds count after some dead ends."""
+    read, allocator, _ = typed(given, profile)
+    try:
+        call = Call(allocator, read.node, read.claims)
+    except (AllocationError, NodeAllocationError) as error:
+        return str(error), 0
+    search = Search(call.plan, call.candidates, call.ledger, call.bounds, 6_000)
+    search._dead_ends = dead_ends
+    try:
+        fits = search.run()
+    except (AllocationError, NodeAllocationError) as error:
+        return str(error), search.steps
+    picks = [str(pick.candidate.id) for picks in call.ledger.picks for pick in picks]
+    return picks if fits else None, search.steps
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     for seed in range(100):
         given = random_case(seed)
@@ -208,3 +250,44 @@ def test_share_ids_are_made_where_told_and_only_for_results() -> None:
     assert allocation is not None
     shares = [one.get("shareID") for r in allocation.results for one in to_raw(r)["devices"]["results"]]
     assert shares == ["id-0", None, "id-1"] and len(made) == 2
+
+
+@pytest.mark.parametrize(
+    ("features", "asked", "expected"),
+    [
+        ([], None, Tier.STABLE),
+        ([ADMIN], None, Tier.STABLE),
+        ([CAPACITY], None, Tier.INCUBATING),
+        ([CAPACITY, LISTS], None, Tier.EXPERIMENTAL),
+        ([], Tier.STABLE, Tier.STABLE),
+        ([], Tier.EXPERIMENTAL, Tier.EXPERIMENTAL),
+        ([ADMIN], Tier.INCUBATING, Tier.INCUBATING),
+    ],
+)
+def test_the_tier_is_the_first_that_has_the_features_or_the_one_asked_for(
+    features: list[str], asked: Tier | None, expected: Tier
+) -> None:
+    known = Features.named(features)
+    allocator = Allocator(
+        Options(known, tier=asked),
+        allocated=AllocatedState(),
+        classes=(),
+        slices=(),
+        selectors=StandIn(known),
+    )
+    assert allocator.tier is expected
+
+
+def test_all_devices_of_a_pool_that_is_being_updated_and_whose_selector_fails() -> None:
+    """Nobody knows whether the pool has devices for the request, so this node cannot be judged."""
+    slices = [
+        piece(device("x", attributes={"type": {"string": "X"}})),
+        piece(device("bad"), name="s2", pool="p2", of=2),
+    ]
+    x = 'device.attributes["driver-a"].type == "X"'
+    read, allocator, _ = typed(case(slices, claim(every(x))), "correct")
+    with pytest.raises(NodeAllocationError, match="resource pool driver-a/p2 is currently being updated"):
+        allocator.allocate(read.node, read.claims)
+    others = [slices[0], piece(device("y", attributes={"type": {"string": "Y"}}), name="s2", pool="p2", of=2)]
+    read, allocator, _ = typed(case(others, claim(every(x))), "correct")
+    assert allocator.allocate(read.node, read.claims) is not None

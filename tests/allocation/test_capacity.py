@@ -4,6 +4,12 @@ from typing import Any
 
 import pytest
 
+from dray.allocation.capacity import CapacityCheck, largest
+from dray.allocation.profiles import CORRECT
+from dray.api.codec import view
+from dray.api.quantity import Quantity
+from dray.api.resource.claim import CapacityRequirements
+from dray.api.resource.slice import Device, DeviceCapacity
 from tests.allocation.world import (
     CAPACITY,
     PARTITIONS,
@@ -170,6 +176,16 @@ def test_q6_amounts_that_make_no_sense(amount: str, policy: Json | None, text: s
         assert text in fault(given, profile)
 
 
+def test_the_largest_amount_that_a_policy_with_steps_can_work_with() -> None:
+    """That is 2**63 - 1, whatever the device has."""
+    slices = [piece(shared(str(2**64), {"default": "1", "validRange": {"min": "1", "step": "1"}}))]
+    for profile in ("k8s-1.37", "correct"):
+        most = case(slices, ask(str(2**63 - 1)), features=(CAPACITY,))
+        assert consumed(most, profile) == [str(2**63 - 1)]
+        more = case(slices, ask(str(2**63)), features=(CAPACITY,))
+        assert f"request {2**63} exceeds MaxInt64" in fault(more, profile)
+
+
 def test_q6_a_negative_amount_frees_capacity_in_1_36() -> None:
     given = case([piece(shared("10"))], ask("-5"), ask("12", 1), features=(CAPACITY,))
     assert consumed(given) == ["-5", "12"]
@@ -204,3 +220,17 @@ def test_a_share_charges_the_counters_once() -> None:
     assert picks(given) == ["req-0=one", "req-0=one"]
     held = {"allocatedCapacity": {"driver-a/pool-1/one": {"memory": "1"}}}
     assert picks(case(slices, claim(request(2)), features=(CAPACITY, PARTITIONS), **held)) is None
+
+
+def test_every_capacity_that_the_device_lacks_is_told() -> None:
+    wanted = CapacityRequirements(requests={name: Quantity("1") for name in ("cores", "lanes", "memory")})
+    told = CapacityCheck(CORRECT).not_had(wanted, "driver-a", view(shared("10"), Device))
+    why = "the device has no such capacity, only memory"
+    assert list(told) == [("cores", why), ("lanes", why)]
+
+
+@pytest.mark.parametrize(("left", "expected"), [("3", "3"), ("0", None), ("-1", None)])
+def test_the_most_that_may_be_asked_for_without_a_policy(left: str, expected: str | None) -> None:
+    """A slice that shrank may leave less than nothing."""
+    found = largest(DeviceCapacity(value=Quantity("10")), Quantity(left))
+    assert found == (None if expected is None else Quantity(expected))

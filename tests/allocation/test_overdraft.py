@@ -92,3 +92,19 @@ def test_what_is_left_of_an_overdrawn_counter_is_nothing() -> None:
     found = find_overdraft(parts, Given([whole("a"), whole("b")]), [whole("c")])
     assert found is not None
     assert found.left == Quantity("0")
+
+
+def test_who_takes_from_another_counter_only_does_not_count_for_this_one() -> None:
+    """`pair` takes all of m and some of n; `other`, which is held, takes the rest of n and nothing of m."""
+
+    def taking(name: str, **amounts: str) -> dict[str, Any]:
+        counters = {counter: {"value": amount} for counter, amount in amounts.items()}
+        return {"name": name, "consumesCounters": [{"counterSet": "s", "counters": counters}]}
+
+    both = slice_of(sharedCounters=[{"name": "s", "counters": {"m": {"value": "10"}, "n": {"value": "3"}}}])
+    slices = (both, slice_of(devices=[taking("pair", m="10", n="1"), taking("other", n="2")]))
+    assert overdraft(slices, [whole("other")], [whole("pair")]) == ""
+    more = slice_of(devices=[taking("pair", m="10", n="1001m"), taking("other", n="2")])
+    assert overdraft((both, more), [whole("other")], [whole("pair")]) == (
+        "counter s/n of pool n: 3 is all there is"
+    )

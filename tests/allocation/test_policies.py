@@ -61,6 +61,27 @@ def test_a_place_that_is_in_nobody_s_way() -> None:
     assert picked(one)[0] == "narrow-4"
 
 
+def test_a_device_is_not_in_its_own_way_nor_in_that_of_one_in_use() -> None:
+    """`alone` leaves no room for itself a second time, which costs nobody anything; `small` would cost `both`."""
+    made = [
+        device("small", consumesCounters=uses("1", of="card-1")),
+        device("both", consumesCounters=uses("2", of="card-1")),
+        device("alone", consumesCounters=uses("3", of="card-2")),
+    ]
+    sets = counters(card_1={"mem": "2"}, card_2={"mem": "4"})
+    one = situation(slices(piece(*made, of=2), sets), claims(claim(request())))
+    assert picked(one) == ["alone"]
+    # A share of `shared` is out already: it has its counters, so `near` takes the rest of the card from nobody.
+    shared = device("shared", consumesCounters=uses("2", of="card-1"), allowMultipleAllocations=True)
+    near = device("near", consumesCounters=uses("2", of="card-1"))
+    far = device("far", consumesCounters=uses("2", of="card-2"))
+    sets = counters(card_1={"mem": "4"}, card_2={"mem": "4"})
+    held = holding("h", "shared", shareID=HOLDS)
+    wanted = claim(request(1, "!device.allowMultipleAllocations"))
+    one = situation(slices(piece(shared, far, near, of=2), sets), claims(wanted, held))
+    assert (picked(one, Policy.FIRST_FIT), picked(one)) == (["far"], ["near"])
+
+
 def test_groups_that_are_broken_already_go_first() -> None:
     made = [
         device(f"d-{number}", attributes={NUMA: {"int": number // 2}, ROOT: {"string": f"r-{number // 2}"}})

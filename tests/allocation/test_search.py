@@ -160,6 +160,18 @@ def test_a_claim_that_would_get_too_many_devices_takes_smaller_alternatives() ->
         assert got is not None and [one.split("=")[0] for one in got] == expected
 
 
+def test_a_claim_gets_as_many_devices_as_a_result_may_hold() -> None:
+    many = [piece(*devices(*(f"d{n}" for n in range(40))))]
+    for requests in ([request(32)], [request(31), request(1, name="b")]):
+        got = picks(case(many, claim(*requests)))
+        assert got is not None and len(got) == 32
+    for number, expected in ((1, ["req-0/sub-0"] * 31 + ["b"]), (2, ["req-0/sub-1"] + ["b"] * 2)):
+        asked = claim(first(wish(31), wish(1)), request(number, name="b"))
+        got = picks(case(many, asked, features=(LIST,)))
+        assert got is not None and [one.split("=")[0] for one in got] == expected
+    assert "number of requested devices 33 exceeds" in fault(case(many, claim(request(33))))
+
+
 def test_a_cut_off_search_says_so() -> None:
     read, allocator, _ = typed(case(SLICES, claim(request(3))))
     call = Call(allocator, read.node, read.claims)

@@ -127,6 +127,26 @@ def test_a_text_that_does_not_compile() -> None:
     assert caught.value.is_internal
 
 
+@pytest.mark.parametrize(
+    ("text", "heads"),
+    [
+        ("nope", ["undeclared reference to 'nope' (in container '') (at character 1)"]),
+        (
+            "device.nope == 1 && also",
+            [
+                "undefined field 'nope' (at character 7)",
+                "undeclared reference to 'also' (in container '') (at character 21)",
+            ],
+        ),
+    ],
+)
+def test_in_one_line_a_fault_says_at_which_character_it_is(text: str, heads: list[str]) -> None:
+    """Counted from 1; a field is at its dot."""
+    with pytest.raises(CompileError) as caught:
+        selector(text, PLAIN)
+    assert str(caught.value) == f"compilation failed: {'; '.join(heads)}"
+
+
 def test_gates_bind_new_texts_but_not_stored_ones() -> None:
     for text in ("device.allowMultipleAllocations", f"{A}.model.includes('A100')"):
         assert selector(text, PLAIN, stored=True).expression == text

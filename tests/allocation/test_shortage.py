@@ -4,9 +4,10 @@ import pytest
 
 from dray.allocation.allocator import Call
 from dray.allocation.profiles import PROFILES
-from dray.allocation.search import Search
+from dray.allocation.search import STEP_LIMIT, Search
 from tests.allocation.world import (
     ADMIN,
+    CAPACITY,
     LIST,
     PARTITIONS,
     Json,
@@ -36,10 +37,10 @@ def unlike(number: int, letter: str = "X") -> list[Json]:
     ]
 
 
-def steps(given: Json, profile: str = "correct") -> tuple[bool, int]:
+def steps(given: Json, profile: str = "correct", limit: int = STEP_LIMIT) -> tuple[bool, int]:
     read, allocator, _ = typed(given, profile)
     call = Call(allocator, read.node, read.claims)
-    search = Search(call.plan, call.candidates, call.ledger, call.bounds)
+    search = Search(call.plan, call.candidates, call.ledger, call.bounds, limit)
     return search.run(), search.steps
 
 
@@ -93,6 +94,24 @@ def test_alternatives_that_make_the_claim_too_big_are_passed_over() -> None:
     assert got is not None and [one.split("=")[0] for one in got] == ["a/sub-2"] + ["b/sub-1"] * 2 + ["c"] * 9
 
 
+def test_an_alternative_that_makes_the_claim_too_big_is_left_without_trying_other_devices_for_it() -> None:
+    """Its selector fails on the last device, which is an error as soon as the search gets there."""
+    roots = [device(f"b{n}", attributes={"root": {"int": min(n, 10)}}) for n in range(12)]
+    slices = [
+        piece(*unlike(40), device("bad")),
+        piece(*roots, driver="driver-b", pool="p2", name="s2"),
+    ]
+    late = claim(
+        *(request(deviceClassName="class-b", name=name) for name in "ab"),
+        constraints=[{"matchAttribute": "driver-b/root"}],
+        name="late",
+    )
+    asked = claim(first(wish(20, X), wish(1), name="c"), request(10, name="d"), request(3, name="e"))
+    got = picks(case(slices, late, asked, features=(LIST,)), "correct")
+    assert got is not None and got[:2] == ["a=b10", "b=b11"]
+    assert [one.split("=")[0] for one in got[2:]] == ["c/sub-1"] + ["d"] * 10 + ["e"] * 3
+
+
 def test_counters_that_do_not_suffice() -> None:
     parts = [
         device(f"d{n}", attributes={"root": {"int": n}}, consumesCounters=uses(str(1 + n % 3)))
@@ -117,3 +136,42 @@ def test_an_error_before_the_shortage_comes_up() -> None:
         constraints=DISTINCT,
     )
     assert "no such key: type" in fault(case(slices, options, features=(LIST,)))
+
+
+def test_requests_that_no_group_has_room_for_are_given_up_at_the_first_device_of_the_group() -> None:
+    """Eight and nine devices with the same value, which sixteen devices have each time."""
+    made = [device(f"d{n}", attributes={"root": {"int": n}, "group": {"int": n // 16}}) for n in range(48)]
+    match = {"matchAttribute": "driver-a/group"}
+    asked = claim(request(8), request(9, name="b"), constraints=[match, *DISTINCT])
+    assert not steps(case([piece(*made)], asked), limit=200)[0]
+    fits = claim(request(8), request(8, name="b"), constraints=[match, *DISTINCT])
+    assert steps(case([piece(*made)], fits), limit=200)[0]
+
+
+def test_admin_access_to_more_devices_than_the_counters_have_room_for() -> None:
+    parts = [device(f"d{n}", attributes={"root": {"int": n}}, consumesCounters=uses("1")) for n in range(30)]
+    slices = [piece(*parts, of=2), counters(set_1={"mem": "12"})]
+
+    def fits(number: int) -> bool:
+        admin = request(number, adminAccess=True, name="admin")
+        asked = claim(request(2), admin, constraints=DISTINCT)
+        return steps(case(slices, asked, features=(PARTITIONS, ADMIN)), limit=200)[0]
+
+    assert fits(10) and not fits(13)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [request(3, deviceClassName="class-b", name="c"), first(wish(3, deviceClassName="class-b"), name="c")],
+)
+def test_as_many_shares_as_there_are_devices(last: Json) -> None:
+    """The first request finds out late which device goes with the second, so what is left to serve is counted."""
+    pairs = [*unlike(12), device("Y", attributes={"root": {"int": 11}, "type": {"string": "Y"}})]
+    shared = [device(f"s{n}", allowMultipleAllocations=True) for n in range(3)]
+    slices = [piece(*pairs), piece(*shared, driver="driver-b", pool="p2", name="s2")]
+    y = 'device.attributes["driver-a"].type == "Y"'
+    match = {"matchAttribute": "driver-a/root", "requests": ["a", "b"]}
+    asked = claim(request(1, X, name="a"), request(1, y, name="b"), last, constraints=[match])
+    got = picks(case(slices, asked, features=(CAPACITY, LIST)), "correct")
+    assert got is not None
+    assert [one.split("=")[1] for one in got] == ["X11", "Y", "s0", "s1", "s2"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from uuid import uuid4
 
 from dray.allocation.bounds import Bounds
+from dray.allocation.budget import Budget, Spending, unlimited
 from dray.allocation.candidates import Candidate, CandidatesFor, DeviceList, Selectors, devices_of
 from dray.allocation.constraints import constraints_of
 from dray.allocation.faults import AllocationError, NodeAllocationError
@@ -42,12 +45,15 @@ class Options:
     profile: Profile = CORRECT
     tier: Tier | None = None
     step_limit: int = STEP_LIMIT
+    seconds: float = inf
+    """For one node, where the question comes with a budget that has a clock."""
 
 
 class Allocator:
     """A snapshot of the cluster, asked for any number of nodes. It keeps nothing between questions.
 
-    `candidates` makes the search's view of a node; without it selectors are evaluated device by device.
+    `candidates` makes the search's view of a node; without it selectors are evaluated device by device. `budget` is for
+    questions that come without one of their own.
     """
 
     def __init__(
@@ -60,7 +66,9 @@ class Allocator:
         selectors: Selectors,
         new_share_id: NewShareID | None = None,
         candidates: CandidatesFor | None = None,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = budget or unlimited()
         features = options.features
         wanted = tuple(Tier) if options.tier is None else (options.tier,)
         self.rules = Rules(
@@ -68,9 +76,9 @@ class Allocator:
         )
         self.slices = Slices.split(slices, counters_everywhere=options.profile.counter_slices_everywhere)
         self.candidates = candidates or (
-            lambda pools, node: DeviceList(pools, node, selectors, features, options.profile)
+            lambda pools, node, budget: DeviceList(pools, node, selectors, features, options.profile, budget)
         )
-        self._options = options
+        self.options = options
         self._classes: dict[str, DeviceClass] = {}
         for one in classes:
             self._classes.setdefault(one.metadata.name, one)
@@ -81,13 +89,28 @@ class Allocator:
         """Which of Kubernetes' allocators this one follows."""
         return self.rules.tier
 
-    def allocate(self, node: Node, claims: Sequence[ResourceClaim]) -> Allocation | None:
+    @property
+    def seconds(self) -> float:
+        """How long one node may take."""
+        return self.options.seconds
+
+    def within(self, seconds: float, budget: Budget) -> Allocator:
+        """The same, where one node may take so long; `budget` is for questions without one, and has the clock."""
+        changed = copy.copy(self)
+        changed.options = replace(self.options, seconds=seconds)
+        changed.budget = budget
+        return changed
+
+    def allocate(
+        self, node: Node, claims: Sequence[ResourceClaim], budget: Budget | None = None
+    ) -> Allocation | None:
         """Devices for all claims at once, or None where they do not fit on this node.
 
-        Raises AllocationError where no node can help, NodeAllocationError where this node cannot be judged.
+        Raises AllocationError where no node can help, NodeAllocationError where this node cannot be judged; one of
+        these is TimeLimitError, where the budget (that of all questions together) or the node's time was over.
         """
-        call = Call(self, node, claims)
-        search = Search(call.plan, call.candidates, call.ledger, call.bounds, self._options.step_limit)
+        call = Call(self, node, claims, budget)
+        search = Search(call.plan, call.candidates, call.ledger, call.bounds, self.options.step_limit)
         if not search.run():
             if any(pool.invalid for pool in call.pools):
                 raise NodeAllocationError("invalid resource pools were encountered")
@@ -108,10 +131,19 @@ class Allocator:
 class Call:
     """What one question works with: the node's pools, the resolved requests and an empty ledger."""
 
-    def __init__(self, allocator: Allocator, node: Node, claims: Sequence[ResourceClaim]) -> None:
+    def __init__(
+        self,
+        allocator: Allocator,
+        node: Node,
+        claims: Sequence[ResourceClaim],
+        budget: Budget | None = None,
+    ) -> None:
+        self._budget: Spending = (budget or allocator.budget).part(allocator.seconds)
         rules = self._rules = allocator.rules
-        self.pools = gather_pools(allocator.slices, node, rules.features, rules.tier, rules.profile)
-        self.candidates = allocator.candidates(self.pools, node)
+        self.pools = gather_pools(
+            allocator.slices, node, rules.features, rules.tier, rules.profile, self._budget
+        )
+        self.candidates = allocator.candidates(self.pools, node, self._budget)
         # Before there are picks, a ledger tells what is left of each capacity.
         self._empty = Ledger(rules, self.candidates.devices, [()] * len(claims))
         planner = Planner(rules.features, rules.tier, allocator.classes, self._everything)
@@ -122,7 +154,7 @@ class Call:
             constraints.append(constraints_of(claim, rules.features, rules.tier, rules.profile))
         self.plan = tuple(plan)
         self.ledger = Ledger(rules, self.candidates.devices, constraints)
-        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules)
+        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules, self._budget)
 
     def _everything(self, request: Request) -> tuple[Candidate, ...]:
         """The devices of an `All` request; an unusable pool in their way is an error."""
@@ -132,6 +164,7 @@ class Call:
         for pool in self.pools:
             self._check_pool(request, pool)
             while held is not None and held.pool is pool:
+                self._budget.charge()
                 if self.candidates.matches(request, held) and self._is_one_of_all(request, held):
                     found.append(held)
                 held = next(devices, None)

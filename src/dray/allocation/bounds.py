@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from dray.allocation.budget import Spending
 from dray.allocation.candidates import Candidate, Candidates
 from dray.allocation.constraints import Constraint
 from dray.allocation.faults import AllocationError
@@ -33,7 +34,9 @@ class Bounds:
         ledger: Ledger,
         constraints: Sequence[tuple[Constraint, ...]],
         rules: Rules,
+        budget: Spending,
     ) -> None:
+        self.budget = budget
         self._plan = plan
         self._requests = [one for claim in plan for requests in claim.requests for one in requests]
         self._candidates = candidates
@@ -42,7 +45,7 @@ class Bounds:
         self._rules = rules
         self._kinds: dict[tuple[int, int], list[int]] = {}
         self._is_allowed: dict[int, bool] = {}
-        self._shortage = Shortage(plan, candidates, ledger, constraints)
+        self._shortage = Shortage(plan, candidates, ledger, constraints, budget)
         self.failed: set[Hashable] = set()
 
     def is_allowed(self, claim: int) -> bool:
@@ -62,6 +65,8 @@ class Bounds:
 
     def _is_clean(self, claim: int) -> bool:
         requests = [one for one in self._requests if one.claim == claim]
+        for _ in self._constraints[claim]:
+            self.budget.charge(len(self._candidates.devices))
         return all(one.is_clean(requests, self._candidates.devices) for one in self._constraints[claim])
 
     @property
@@ -100,6 +105,7 @@ class Bounds:
         blocked = self._ledger.blocked(request)
         devices = self._candidates.devices
         for slot in range(start, len(devices)):
+            self.budget.charge()
             if blocked >> slot & 1:
                 continue
             accepted = self._candidates.peek(request, slot)
@@ -138,6 +144,7 @@ class Bounds:
             ordered = [one for one in requests if self._is_ordered(one)]
             numbers: dict[Hashable, int] = {None: -1}
             for candidate in self._candidates.devices:
+                self.budget.charge(1 + len(requests) + len(constraints))
                 is_single = any(self._candidates.peek(one, candidate.slot) for one in ordered)
                 look = candidate.slot if is_single else self._look(candidate, requests, constraints)
                 known.append(numbers.setdefault(look, len(numbers)))

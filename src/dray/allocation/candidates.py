@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
+from dray.allocation.budget import Spending, unlimited
 from dray.allocation.faults import AllocationError, SelectorError
 from dray.allocation.features import Features
 from dray.allocation.pools import Pool, device_is_for
@@ -22,6 +23,10 @@ from dray.api.resource.device_class import DeviceSelector
 from dray.api.resource.slice import Device, ResourceSliceSpec
 
 CounterKey = tuple[str, str]
+
+_MAKING: Final = 2
+_EVALUATION: Final = 32
+"""What it costs a budget to look at a device, and to ask selectors about it, at least."""
 
 
 class Selectors(Protocol):
@@ -47,6 +52,9 @@ class Candidate:
 
 class Candidates(Protocol):
     """What the search sees of one node. Bit sets are ints: bit n stands for slot n."""
+
+    budget: Spending
+    """Whose time selectors take."""
 
     @property
     def devices(self) -> Sequence[Candidate]:
@@ -76,8 +84,8 @@ class Candidates(Protocol):
         ...
 
 
-CandidatesFor = Callable[[Sequence[Pool], Node], Candidates]
-"""Makes the view of a node from its pools; called once for each question."""
+CandidatesFor = Callable[[Sequence[Pool], Node, Spending], Candidates]
+"""Makes the view of a node from its pools; called once for each question, with its budget."""
 
 
 def counters_of(device: Device) -> tuple[tuple[CounterKey, int], ...]:
@@ -99,7 +107,9 @@ class DeviceList:
         selectors: Selectors,
         features: Features,
         profile: Profile,
+        budget: Spending | None = None,
     ) -> None:
+        self.budget: Spending = budget or unlimited()
         self._node = node
         self._selectors = selectors
         self._features = features
@@ -108,13 +118,14 @@ class DeviceList:
         found: list[Candidate] = []
         for pool in pools:
             if pool.is_usable:
-                found.extend(devices_of(pool, len(found), features))
+                found.extend(devices_of(pool, len(found), features, self.budget))
         self.devices: Sequence[Candidate] = tuple(found)
 
     def next_match(self, request: Request, start: int, skip: int) -> int:
         """See `Candidates`."""
         devices = self.devices
         for slot in range(start, len(devices)):
+            self.budget.charge()
             if not skip >> slot & 1 and self.matches(request, devices[slot]):
                 return slot
         return -1
@@ -144,6 +155,7 @@ class DeviceList:
 
     def rejected_by(self, request: Request, candidate: Candidate) -> str:
         """See `Candidates`."""
+        self.budget.charge(_EVALUATION)
         device = candidate.device
         if device.binding_conditions and not self._features.device_binding_and_status:
             return "feature"
@@ -174,10 +186,12 @@ class DeviceList:
         return True
 
 
-def devices_of(pool: Pool, first: int, features: Features) -> list[Candidate]:
+def devices_of(pool: Pool, first: int, features: Features, budget: Spending | None = None) -> list[Candidate]:
     """The pool's devices for the node, in order; the first one gets the slot `first`."""
     found: list[Candidate] = []
     for one in pool.slices:
+        if budget is not None:
+            budget.charge(_MAKING * len(one.spec.devices or ()))
         for device in one.spec.devices or ():
             identity = DeviceID(pool.id.driver, pool.id.pool, device.name)
             is_shareable = features.consumable_capacity and bool(device.allow_multiple_allocations)

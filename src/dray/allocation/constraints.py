@@ -97,6 +97,13 @@ class Constraint(ABC):
             self._values[candidate.slot] = value
         return value
 
+    def elements(self, value: Value) -> tuple[Value, ...]:
+        """The values that devices may have in common, one by one: of a list each of its own."""
+        if not self.has_lists or value in (MISSING, UNKNOWN):
+            return (value,)
+        kind, values = value
+        return tuple([(kind, one) for one in values])
+
     def add(self, request: Request, candidate: Candidate) -> bool:
         """Take the device in, unless the constraint forbids it."""
         if not self.applies(request):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from dray.allocation.budget import Spending
 from dray.allocation.candidates import Candidate, CounterKey
 from dray.allocation.ledger import Ledger
 from dray.allocation.pools import Pool, PoolID
@@ -15,7 +16,8 @@ from dray.allocation.pools import Pool, PoolID
 class Matching:
     """Devices set aside for demands, one demand after another. Earlier ones move to other devices where that helps."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Spending) -> None:
+        self._budget = budget
         self._wanted: list[int] = []
         self._held: list[int] = []
         self._used = 0
@@ -36,6 +38,7 @@ class Matching:
         came = {last: (-1, 0)}
         queue = [last]
         for one in queue:
+            self._budget.charge(1 + len(self._held))
             free = self._wanted[one] & ~self._used
             if free:
                 self._move(one, free & -free, came)
@@ -68,14 +71,17 @@ def highest(devices: int, number: int) -> int:
 class CounterRoom:
     """How many devices cannot be had together because the counters of their pools do not suffice for all."""
 
-    def __init__(self, devices: Sequence[Candidate], ledger: Ledger) -> None:
+    def __init__(self, devices: Sequence[Candidate], ledger: Ledger, budget: Spending) -> None:
         self._ledger = ledger
+        self._budget = budget
+        self._gone_at_first: int | None = None
         self._pools: dict[PoolID, Pool] = {}
         self._consumers: dict[tuple[PoolID, CounterKey], list[tuple[int, int]]] = {}
         self._left: dict[PoolID, Mapping[CounterKey, int]] = {}
         # Who consumes less than nothing makes room for others; shares of a device are charged once.
         odd = {one.pool.id for one in devices if any(amount < 0 for _, amount in one.consumes)}
         for one in devices:
+            budget.charge(1 + len(one.consumes))
             if one.is_shareable or one.pool.id in odd:
                 continue
             for key, amount in one.consumes:
@@ -87,14 +93,23 @@ class CounterRoom:
 
     def gone(self, *, at_first: bool = False) -> int:
         """The devices of which each alone wants more than is left: a bit set."""
-        taken = {} if at_first else self._ledger.counters_taken()
+        if self._gone_at_first is None:
+            self._gone_at_first = self._gone_from(dict.fromkeys(self._consumers, 0))
+        if at_first:
+            return self._gone_at_first
+        # Only what was drawn on has less than it had.
+        return self._gone_at_first | self._gone_from(self._ledger.counters_taken())
+
+    def _gone_from(self, taken: Mapping[tuple[PoolID, CounterKey], int]) -> int:
         found = 0
-        for place, consumers in self._consumers.items():
-            left = self._at_first(*place) - taken.get(place, 0)
+        for place, amounts in taken.items():
+            consumers = self._consumers.get(place, ())
+            left = self._at_first(*place) - amounts if consumers else 0
             for amount, slot in reversed(consumers):
                 if amount <= left:
                     break
                 found |= 1 << slot
+            self._budget.charge()
         return found
 
     def lost(self, devices: int, *, at_first: bool = False) -> int:
@@ -102,6 +117,7 @@ class CounterRoom:
         taken = {} if at_first else self._ledger.counters_taken()
         found = []
         for place, consumers in self._consumers.items():
+            self._budget.charge(len(consumers))
             left = self._at_first(*place) - taken.get(place, 0)
             concerned, number = 0, 0
             for amount, slot in consumers:

@@ -21,6 +21,14 @@ class StepLimitError(NodeAllocationError):
         self.steps = steps
 
 
+class TimeLimitError(StepLimitError):
+    """The same, because the time was over: so many `seconds` were allowed."""
+
+    def __init__(self, message: str, *, seconds: float) -> None:
+        super().__init__(message, steps=0)
+        self.seconds = seconds
+
+
 class SelectorError(InvalidError):
     """A selector has no answer for a device. `compiled` tells run-time faults from a text that does not compile."""
 

@@ -50,7 +50,8 @@ class Ledger:
         self._counters = Counters(rules)
         self.picks: list[list[Pick]] = [[] for _ in constraints]
         # Bit n stands for slot n. Devices given to a claim stay out of the others' reach, admin access aside.
-        self._in_use = sum(1 << one.slot for one in devices if one.id in rules.allocated.devices)
+        held = rules.allocated.devices
+        self._in_use = sum(1 << one.slot for one in devices if one.id in held) if held else 0
         self._taken = 0
         self._taken_by: list[int] = [0] * len(constraints)
         self._shares: dict[int, int] = {}

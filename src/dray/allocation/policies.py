@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 from dray.allocation.allocator import Allocation, Allocator, Call
+from dray.allocation.budget import Spending
 from dray.allocation.candidates import Candidate, Candidates, CounterKey
 from dray.allocation.cluster.situation import in_use, joined
 from dray.allocation.constraints import Value, attribute_of, scalar
@@ -187,8 +188,8 @@ def in_best_fit_order(allocator: Allocator) -> Allocator:
     """The allocator with devices in best-fit order. In a profile that makes no mistakes it fits whenever the plain one does."""
     changed = copy.copy(allocator)
 
-    def candidates(pools: Sequence[Pool], node: Node) -> Candidates:
-        return _Reordered(allocator.candidates(pools, node), allocator.rules)
+    def candidates(pools: Sequence[Pool], node: Node, budget: Spending) -> Candidates:
+        return _Reordered(allocator.candidates(pools, node, budget), allocator.rules)
 
     changed.candidates = candidates
     return changed
@@ -199,6 +200,7 @@ class _Reordered:
 
     def __init__(self, plain: Candidates, rules: Rules) -> None:
         self._plain = plain
+        self.budget = plain.budget
         order = _order(plain.devices, rules)
         self._origin = [plain.devices[slot] for slot in order]
         self.devices: Sequence[Candidate] = tuple(
@@ -208,6 +210,7 @@ class _Reordered:
     def next_match(self, request: Request, start: int, skip: int) -> int:
         """See `Candidates`."""
         for slot in range(start, len(self.devices)):
+            self.budget.charge()
             if not skip >> slot & 1 and self._plain.matches(request, self._origin[slot]):
                 return slot
         return -1

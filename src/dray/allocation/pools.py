@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from dray.allocation.budget import Spending, unlimited
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Features, Tier
 from dray.allocation.profiles import Profile
@@ -87,7 +88,12 @@ def pool_of(one: ResourceSlice) -> PoolID:
 
 
 def gather_pools(
-    slices: Slices, node: Node, features: Features, tier: Tier, profile: Profile
+    slices: Slices,
+    node: Node,
+    features: Features,
+    tier: Tier,
+    profile: Profile,
+    budget: Spending | None = None,
 ) -> tuple[Pool, ...]:
     """The node's pools in the order devices are tried. Outdated slices do not count.
 
@@ -97,13 +103,15 @@ def gather_pools(
     candidates = slices.every
     if tier is not Tier.STABLE:
         candidates = slices.by_node.get(node.metadata.name, ()) + slices.shared
+    budget = budget or unlimited()
     groups: dict[PoolID, list[ResourceSlice]] = {}
     for one in candidates:
+        budget.charge(1 + len(one.spec.devices or ()))
         if _is_relevant(one, node, features, everywhere):
             _add_newest(groups, one)
     pools = []
     for identity in sorted(groups):
-        pool = _pool(identity, groups[identity], slices, features, tier, profile)
+        pool = _pool(identity, groups[identity], slices, features, tier, profile, budget)
         if pool is not None:
             pools.append(pool)
     if tier is not Tier.STABLE:
@@ -141,6 +149,7 @@ def _pool(
     features: Features,
     tier: Tier,
     profile: Profile,
+    budget: Spending,
 ) -> Pool | None:
     """None where the driver is replacing this generation by one that has nothing for this node."""
     first = here[0].spec.pool
@@ -159,7 +168,7 @@ def _pool(
         here = [_unshared(one) for one in here]
     else:
         here = sorted(here, key=lambda one: one.metadata.name)
-    return _checked(identity, here, elsewhere, features)
+    return _checked(identity, here, elsewhere, features, budget)
 
 
 def _unshared(one: ResourceSlice) -> ResourceSlice:
@@ -172,10 +181,14 @@ def _unshared(one: ResourceSlice) -> ResourceSlice:
 
 
 def _checked(
-    identity: PoolID, here: list[ResourceSlice], elsewhere: list[ResourceSlice], features: Features
+    identity: PoolID,
+    here: list[ResourceSlice],
+    elsewhere: list[ResourceSlice],
+    features: Features,
+    budget: Spending,
 ) -> Pool:
     if not features.partitionable_devices:
-        return _without_duplicates(Pool(identity, tuple(here)))
+        return _without_duplicates(Pool(identity, tuple(here)), budget)
     devices = [one for one in here if not one.spec.shared_counters]
     others = [one for one in elsewhere if not one.spec.shared_counters]
     sets = [counter_set for one in (*here, *elsewhere) for counter_set in one.spec.shared_counters or ()]
@@ -186,15 +199,20 @@ def _checked(
         (one.name, name): counter.value.nano for one in sets for name, counter in one.counters.items()
     }
     names = {one.name for one in sets}
-    for one in (*here, *elsewhere):
-        for device in one.spec.devices or ():
-            if fault := _unknown_counter(device, names, counters):
-                return Pool(identity, invalid=fault, seen=tuple(here))
-    return _without_duplicates(Pool(identity, tuple(devices), tuple(others), counters))
+    for device in _devices((*here, *elsewhere), budget):
+        if fault := _unknown_counter(device, names, counters):
+            return Pool(identity, invalid=fault, seen=tuple(here))
+    return _without_duplicates(Pool(identity, tuple(devices), tuple(others), counters), budget)
 
 
-def _without_duplicates(pool: Pool) -> Pool:
-    duplicate = _duplicate(device.name for one in pool.slices for device in one.spec.devices or ())
+def _devices(slices: Iterable[ResourceSlice], budget: Spending) -> Iterator[Device]:
+    for one in slices:
+        budget.charge(len(one.spec.devices or ()))
+        yield from one.spec.devices or ()
+
+
+def _without_duplicates(pool: Pool, budget: Spending) -> Pool:
+    duplicate = _duplicate(device.name for device in _devices(pool.slices, budget))
     if duplicate is None:
         return pool
     return Pool(pool.id, invalid=f"duplicate device name {duplicate}", seen=pool.slices)

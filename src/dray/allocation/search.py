@@ -20,7 +20,11 @@ from dray.allocation.requests import PlannedClaim, Request
 from dray.api.limits import MAX_ALLOCATION_RESULTS
 
 STEP_LIMIT: Final = 200_000
-"""Two to twelve seconds of search, at 10 to 60 microseconds a step. Kubernetes ends a node's search after ten seconds."""
+"""Ends a search where there is no clock. Steps cost from 10 microseconds to milliseconds: it bounds no time, a budget does."""
+
+_STEP: Final = 16
+_TRIAL: Final = 8
+"""What a step and a device tried cost a budget at least; bounds charge what they do themselves."""
 
 _DEAD_ENDS: Final = 8
 """So many dead ends are cheaper to walk into than to compute bounds for."""
@@ -82,6 +86,7 @@ class Search:
         self._candidates = candidates
         self._ledger = ledger
         self._bounds = bounds
+        self._charge = bounds.budget.charge
         self._limit = step_limit
         self._stack: list[_DeviceChoice | _AlternativeChoice] = []
         self._dead_ends = 0
@@ -141,6 +146,7 @@ class Search:
     def _begin(self, request: Request, number: int, start: int) -> _Move | None:
         """Begin with the `number`th device of a request; None where the request has all of its devices."""
         self.steps += 1
+        self._charge(_STEP)
         if self.steps > self._limit:
             raise StepLimitError(
                 f"gave up after {self._limit} steps of searching: whether the claims fit here is not known",
@@ -210,10 +216,12 @@ class Search:
             frame.next = slot + 1
             frame.slot = slot
             if is_bounded and bounds.is_like(request, slot, frame.tried):
+                self._charge(1)
                 continue
             candidate = devices[slot]
             if ledger.fits_capacity(request, candidate) and ledger.commit(request, candidate):
                 return True
+            self._charge(_TRIAL)
             if is_bounded:
                 self._note_tried(frame)
         return False

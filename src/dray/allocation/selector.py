@@ -6,7 +6,7 @@ A selector is compiled once and kept. A device is prepared once (`device_values.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from typing import Final
 
 from dray.allocation.device_values import (
@@ -29,10 +29,12 @@ from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.resource.slice import Device
 from dray.api.validation.faults import forbidden, invalid
 from dray.cel import types as t
+from dray.cel.budget import Charged
 from dray.cel.environment import Environment
 from dray.cel.faults import CelError, EvaluationError, render
 from dray.cel.library import bindings, includes, kubernetes
 from dray.cel.library.quantity import QUANTITY
+from dray.cel.memo import Memo
 from dray.cel.program import Program, compile_expression
 from dray.cel.types import StructType
 from dray.cel.values import Optional, Value, type_name
@@ -41,12 +43,14 @@ COST_LIMIT: Final = 1_000_000
 """For the estimate when a selector is admitted, and for each evaluation."""
 ADMITTED: Final = Features(consumable_capacity=True)
 """What an API server of Kubernetes 1.36 has on if nobody says otherwise, as far as selectors are concerned."""
-KEPT: Final = 1024
-"""Selectors that are remembered."""
+KEPT_BYTES: Final = 64 << 20
+"""What remembered selectors may need: some thousand usual ones, or a hundred of the largest."""
 
 _DEVICE: Final = t.struct_of("kubernetes.DRADevice")
 _FOLDING: Final = "program instantiation failed: "
 _REMEMBERED_DEVICES: Final = 100_000
+_SHOWN: Final = 4096
+"""Characters of an error that are shown: one may repeat a text that the selector made."""
 
 
 class CompileError(SelectorError):
@@ -122,14 +126,17 @@ class Selector:
         """For a device that is asked about once; raises `SelectorError`."""
         return self.accepts(self.prepare(driver, device))
 
-    def accepts(self, device: DeviceValue) -> bool:
-        """Whether the device is meant; raises `SelectorError`."""
+    def accepts(self, device: DeviceValue, budget: Charged | None = None) -> bool:
+        """Whether the device is meant; raises `SelectorError`, and `BudgetSpentError` where a budget is lent."""
         if device.fault:
             raise SelectorError(device.fault)
         try:
-            answer = self._evaluate(device.value)
+            if budget is None:
+                answer = self._evaluate(device.value)
+            else:
+                answer = self.program.evaluate_within({"device": device.value}, budget)
         except EvaluationError as error:
-            raise SelectorError(str(error)) from None
+            raise SelectorError(_shortened(str(error))) from None
         if answer is True:
             return True
         if answer is False:
@@ -144,7 +151,11 @@ class Selector:
         try:
             return _as_bool(self.program.finish(run)), "", run.cost
         except (EvaluationError, SelectorError) as error:
-            return None, str(error), run.cost
+            return None, _shortened(str(error)), run.cost
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _SHOWN else f"{message[:_SHOWN]}…"
 
 
 def _as_bool(answer: Value) -> bool:
@@ -161,10 +172,27 @@ def compile_selector(expression: str, features: Features, *, stored: bool = True
 
     The allocator takes texts as stored; `stored=False` is for those that an API server sees for the first time.
     """
-    return _compile(expression, features.consumable_capacity, features.list_type_attributes, stored)
+    key = (expression, features.consumable_capacity, features.list_type_attributes, stored)
+    found = _KNOWN.get(key)
+    if found is None:
+        try:
+            found = _compile(*key)
+        except CompileError as error:
+            found = error
+        _KNOWN.put(key, found, _size(found))
+    if isinstance(found, CompileError):
+        raise found.with_traceback(None)
+    return found
 
 
-@lru_cache(maxsize=KEPT)
+_KNOWN: Final[Memo[tuple[str, bool, bool, bool], Selector | CompileError]] = Memo(KEPT_BYTES)
+
+
+def _size(compiled: Selector | CompileError) -> int:
+    """The memory of what is remembered. An error shows its text a hundred times at most, each with its line."""
+    return 1024 + 4 * len(compiled.text) if isinstance(compiled, CompileError) else compiled.program.size
+
+
 def _compile(expression: str, multiple: bool, lists: bool, stored: bool) -> Selector:
     features = Features(consumable_capacity=multiple, list_type_attributes=lists)
     try:
@@ -215,24 +243,29 @@ class CompiledSelectors:
     """
 
     def __init__(self, features: Features) -> None:
+        self.budget: Charged | None = None
+        """Pays for evaluations while one search lends it; whoever sets it takes it back."""
         self._features = features
         self._compiled: dict[str, Selector | CompileError] = {}
+        self._compiled_size = 0
         self._prepared: dict[tuple[int, str], tuple[Device, DeviceValue]] = {}
 
     def matches(self, expression: str, driver: str, device: Device) -> bool:
         """See `Selectors`."""
-        return self.selector(expression).accepts(self.prepared(driver, device))
+        return self.selector(expression).accepts(self.prepared(driver, device), self.budget)
 
     def selector(self, expression: str) -> Selector:
         """Compiled once; raises `CompileError` each time."""
         found = self._compiled.get(expression)
         if found is None:
-            if len(self._compiled) >= KEPT:
-                self._compiled.clear()
             try:
                 found = compile_selector(expression, self._features)
             except CompileError as error:
                 found = error
+            self._compiled_size += _size(found)
+            if self._compiled_size > KEPT_BYTES:
+                self._compiled.clear()
+                self._compiled_size = _size(found)
             self._compiled[expression] = found
         if isinstance(found, CompileError):
             raise found.with_traceback(None)

@@ -12,6 +12,7 @@ from dray.allocation.features import Features
 from dray.allocation.selector import COST_LIMIT, CompileError, Selector, compile_selector
 from dray.api.limits import MAX_EXPRESSION_LENGTH
 from dray.api.resource.slice import Device, ResourceSlice
+from dray.cel.exact.run import WORK_MESSAGE
 
 _MOST_CUT_OFF: Final = 3
 _Answer = tuple[bool | None, str, int | None, FalsePart | None]
@@ -63,7 +64,8 @@ def try_selector(expression: str, slices: Iterable[ResourceSlice], features: Fea
 class _Asked:
     """Devices that read the same get the same answer, so a costly text is run once for each distinct reading.
 
-    A text that an API server refuses for its cost is not run again after it had to be cut off a few times.
+    A text that an API server refuses for its cost, or that does too much, is not run again after it had to be cut off a
+    few times.
     """
 
     def __init__(self, selector: Selector, features: Features) -> None:
@@ -83,7 +85,7 @@ class _Asked:
         if self._cut_off >= _MOST_CUT_OFF:
             return None, f"not run: it cost too much on {self._cut_off} devices before", None, None
         match, error, cost = self._selector.accepts_with_cost(prepared)
-        if error and self._selector.estimated_cost > COST_LIMIT:
+        if error and (self._selector.estimated_cost > COST_LIMIT or error == WORK_MESSAGE):
             self._cut_off += 1
         part = find_false_part(self._selector, prepared, self._features) if match is False else None
         return match, error, cost, part

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.allocation.cluster.cluster_dump import read_cluster
+from dray.allocation.cluster.cluster_dump import read_cluster, read_slices
 from dray.allocation.selector import check_selector
 from dray.errors import InvalidError, NotFoundError
 from tests.allocation.dumps import as_object, claims, cluster, holding, node, slices
@@ -169,3 +169,18 @@ def test_kinds_that_are_passed_over_are_named_where_they_look_like_ours() -> Non
         "ResourceClaim.yaml:1: passed over, ResourceClaim of resources.k8s.io/v1 is not read",
         f"ResourceClaims.yaml:1 and 1 more: passed over, {kinds} is not read; did you mean ResourceClaim?",
     )
+
+
+def test_the_slices_alone() -> None:
+    """What is in them is not checked; other kinds may hold anything."""
+    given = [
+        node("n"),
+        *claims(claim(request(-1))),
+        *slices(piece(*devices("d")), piece(*devices("Upper"), name="slice-2", pool="p2")),
+        as_object("ConfigMap", {}, "v1"),
+    ]
+    found, notes = read_slices(given)
+    assert [one.metadata.name for one in found] == ["slice-1", "slice-2"] and notes == ()
+    assert [one.name for each in found for one in each.spec.devices or ()] == ["d", "Upper"]
+    with pytest.raises(InvalidError):
+        read_slices(slices({"metadata": {"name": "s"}, "spec": {"devices": "what"}}))

@@ -130,6 +130,23 @@ def test_all_pending_claims_in_the_order_of_the_files() -> None:
     assert from_templates(cluster(TEMPLATE)).name == "default/t"
 
 
+def test_several_workloads_together_have_the_claims_of_all() -> None:
+    here = cluster(
+        TEMPLATE,
+        claims(claim(request(), name="mine"), claim(request(), name="alone")),
+        pod("web", named("mine"), FROM_T),
+    )
+    web, alone = workloads_of(here)
+    both = together([web, alone])
+    assert [one.metadata.name for one in both.pending] == ["mine", "web-x", "alone"]
+    assert together([web]) is web
+    assert together([]).pending == ()
+    lost = replace(web, problem="ResourceClaim default/x is not in the files")
+    for workloads in ([lost], [alone, lost]):
+        with pytest.raises(InvalidError, match=r"^pod default/web: ResourceClaim default/x"):
+            together(workloads)
+
+
 def test_a_workload_by_name() -> None:
     every = cluster(
         TEMPLATE,

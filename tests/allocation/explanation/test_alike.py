@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from dray.allocation.allocator import Allocator
-from dray.allocation.cases import Case, read_case
+from dray.allocation.cases import Case, allocator_of, read_case
 from dray.allocation.cluster.cluster_dump import Cluster
 from dray.allocation.cluster.situation import Situation
 from dray.allocation.cluster.workloads import Workload, workloads_of
@@ -17,14 +17,15 @@ from dray.allocation.explanation.explain import explain_workload
 from dray.allocation.explanation.refusal import Explainer, Refusal, holders_of
 from dray.allocation.explanation.sight import Sight
 from dray.allocation.faults import AllocationError, NodeAllocationError
-from dray.allocation.features import Features
+from dray.allocation.features import Features, Tier
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37
+from dray.allocation.selector import CompiledSelectors
 from dray.api.core.node import Node
 from dray.api.meta import ObjectMeta
 from tests.allocation.dumps import claims, held_claims, holding, node, situation, slices
 from tests.allocation.generate import generate_case
 from tests.allocation.random_cases import random_case
-from tests.allocation.world import Json, claim, device, piece, request
+from tests.allocation.world import Json, case, claim, device, piece, request
 from tests.campaign import seeds
 
 MODEL = 'device.attributes["driver-a"].model'
@@ -230,3 +231,23 @@ def _take(case: Json, pools: set[tuple[str, str]], number: int, random: Random) 
     for text, amounts in list((case.get("allocatedCapacity") or {}).items()):
         if found := moved(text):
             case["allocatedCapacity"][found] = amounts
+
+
+def test_what_is_known_serves_allocators_that_see_the_same() -> None:
+    """The stable tier takes a pool's slices in another order than the others do; devices in use count as well."""
+
+    def made(tier: Tier, *in_use: str, name: str = "a") -> Allocator:
+        given = case([piece(device(name))], claim(request()), tier=tier, allocatedDevices=list(in_use))
+        return allocator_of(read_case(given), CompiledSelectors, CORRECT)
+
+    def serves(one: Allocator, other: Allocator) -> bool:
+        return Alike(one, Sight((), ()), {}).is_for(other)
+
+    stable, incubating, experimental = map(made, Tier)
+    for one in (stable, incubating, experimental):
+        assert serves(one, made(one.tier))
+        assert not serves(one, made(one.tier, "driver-a/pool-1/a"))
+        assert not serves(one, made(one.tier, name="b"))
+    assert serves(incubating, experimental) and serves(experimental, incubating)
+    for one in (incubating, experimental):
+        assert not serves(stable, one) and not serves(one, stable)

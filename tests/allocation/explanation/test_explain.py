@@ -11,7 +11,7 @@ from dray.allocation.policies import Policy, allocate, score
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36
 from tests.allocation.dumps import as_object, claims, held_claims, holding, node, pod, situation, slices
 from tests.allocation.generate import generate_case
-from tests.allocation.world import Json, claim, device, devices, piece, request
+from tests.allocation.world import Json, claim, device, devices, every, piece, request
 from tests.campaign import seeds
 
 MODEL = 'device.attributes["driver-a"].model'
@@ -123,6 +123,17 @@ def test_of_nodes_that_lack_as_many_the_one_with_the_right_devices_comes_first()
         slices(gpus("n-1", "A"), gpus("n-2", "B")), claims(claim(request(1, f'{MODEL} == "B"')), held)
     )
     assert [group.nodes for group in explained(one).reasons.groups] == [("n-2",), ("n-1",)]
+
+
+def test_a_node_that_cannot_be_judged_comes_last() -> None:
+    """The pool of n-1 is being updated, so nobody knows what all of its devices are; n-2 has none that match."""
+    unfinished = gpus("n-1", "B")
+    unfinished["spec"]["pool"]["resourceSliceCount"] = 2
+    one = situation(slices(unfinished, gpus("n-2", "A")), claims(claim(every(f'{MODEL} == "B"'))))
+    first, last = explained(one).reasons.groups
+    assert (first.nodes, first.refusal.reason, first.refusal.requests[0].left) == (("n-2",), "", 0)
+    assert (last.nodes, last.refusal.requests) == (("n-1",), ())
+    assert "resource pool driver-a/n-1 is currently being updated" in last.refusal.reason
 
 
 def test_odd_clusters_are_explained_too() -> None:

@@ -14,7 +14,7 @@ from dray.allocation.explanation.extended import (
     variants,
 )
 from dray.api.codec import Manifest
-from tests.allocation.dumps import as_object, claims, cluster, pod, situation, slices
+from tests.allocation.dumps import as_object, claims, cluster, holding, pod, situation, slices
 from tests.allocation.world import claim, devices, piece, request
 
 X = "example.com/x"
@@ -142,6 +142,26 @@ def test_a_class_serves_what_no_plugin_has() -> None:
     reasons = {group.nodes: group.refusal for group in one.reasons.groups}
     assert reasons["a",].reason == f"short of 1 {X}: 1 allocatable, 0 in use"
     assert [(entry.wanted, entry.left) for entry in reasons["d",].requests] == [(2, 0)]
+
+
+def test_what_would_help_where_a_class_serves_some_nodes_and_none_fits() -> None:
+    """Node a has too few of its plugin's; b serves the name by a class, and its one device is held."""
+    found = explained(
+        served("cards"),
+        asks("p", x=1),
+        node("a", {X: 1}),
+        node("b"),
+        asks("u", on="a", x=1),
+        slices(piece(*devices("d"), nodeName="b")),
+        claims(holding("h", "d")),
+    )
+    one = found.explanation
+    assert (one.verdict.fits_on, one.verdict.error, one.tried) == ((), "", 2)
+    assert {group.nodes for group in one.reasons.groups} == {("a",), ("b",)}
+    assert [(miss.node, miss.candidate.id.device) for miss in one.reasons.misses] == [("b", "d")]
+    assert [(change.node, change.edits[0].frees) for change in one.reasons.changes] == [
+        ("b", frozenset({"default/h"}))
+    ]
 
 
 def test_the_claim_for_containers_that_stay_and_pass() -> None:

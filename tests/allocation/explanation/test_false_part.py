@@ -47,6 +47,12 @@ GPU = prepared(
         ("device.driver == 'x' && true", "device.driver == 'x'", {"device.driver": f'"{DRIVER}"'}),
         ("true // && x\n && device.attributes.all(d, d == 'x')", "device.attributes.all(d, d == 'x')", {}),
         ("'a && b' == 'x && y' && true", "'a && b' == 'x && y'", {}),
+        (f"cel.bind((i), {A}.index, i > 1 && i < 2)", "i < 2", {f"{A}.index": "3"}),
+        (
+            f"{A}.index == 1 && {A}.ecc || {A}.ecc && {A}.index == 2",
+            f"{A}.index == 1 && {A}.ecc || {A}.ecc && {A}.index == 2",
+            {f"{A}.index": "3", f"{A}.ecc": "true"},
+        ),
     ],
 )
 def test_the_innermost_false_term(text: str, part: str | None, saw: dict[str, str]) -> None:

@@ -22,6 +22,14 @@ def test_devices_that_look_the_same_have_one_look() -> None:
     assert looks.of(one) == (first, second)
 
 
+def test_lists_of_versions_that_are_well_formed_and_not() -> None:
+    """Without list attributes no selector can say anything about either, with them about the first only."""
+    lists = (["1.0.0", "2.0.0"], ["1.0.0", "v2"], ["1.1.0"])
+    one = made(*[device(f"d{n}", attributes={"v": {"versions": each}}) for n, each in enumerate(lists)])
+    good, bad, other = Looks().of(one)
+    assert good is not bad and good is other
+
+
 def test_a_slice_in_the_place_of_another_is_looked_at_anew() -> None:
     looks = Looks()
     for number in range(1000):  # the memory of one that is gone is soon another's

@@ -78,6 +78,14 @@ def test_each_device_is_charged_to_the_first_check_that_removes_it() -> None:
     assert one.total == sum(one.removed.values()) + one.left == 12
 
 
+def test_amounts_that_cannot_be_worked_with_are_no_capacity() -> None:
+    shared = device("a", allowMultipleAllocations=True, capacity={"memory": {"value": "8Gi"}})
+    asked = claim(request(capacity={"requests": {"memory": "-1"}}))
+    read, allocator, _ = typed(case([piece(shared)], asked, features=(CAPACITY,)), "correct")
+    (one,) = explain(allocator, read.node, read.claims).requests
+    assert (one.removed, one.left, one.lacking) == ({Check.CAPACITY: 1}, 0, {"memory": 1})
+
+
 def test_constraints_and_combinations() -> None:
     slices = [
         piece(

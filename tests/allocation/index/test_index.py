@@ -12,10 +12,10 @@ import pytest
 
 from dray.allocation.allocator import Allocation, Allocator, Options
 from dray.allocation.cases import AUTO, Case, allocator_of, read_case
-from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.features import Features, Tier
 from dray.allocation.index.index import Index
-from dray.allocation.profiles import PROFILES, Profile
+from dray.allocation.profiles import CORRECT, PROFILES, Profile
 from dray.allocation.selector import CompiledSelectors
 from dray.api.codec.json_codec import to_raw
 from dray.api.core.node import Node
@@ -169,3 +169,36 @@ def test_capacity_in_use_of_a_device_that_is_no_longer_shared(profile: Profile) 
         read = read_case(case(slices, claim(request()), features=(CAPACITY,), **fields))
         plain, index = pair(read, profile)
         assert (check_same(plain, index, read.node, read.claims) is not None) is fits
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_wishes_for_capacity_are_not_counted_by_device(profile: Profile) -> None:
+    """One device serves two wishes where it can be shared, none where it has too little."""
+    memory = {"memory": {"value": "8Gi"}}
+    shared, plain = device("a", allowMultipleAllocations=True, capacity=memory), device("a", capacity=memory)
+
+    def fits(one: Json, *amounts: str) -> bool:
+        requests = [
+            request(name=f"r{n}", capacity={"requests": {"memory": amount}})
+            for n, amount in enumerate(amounts)
+        ]
+        read = read_case(case([piece(one)], claim(*requests), features=(CAPACITY,)))
+        return check_same(*pair(read, profile), read.node, read.claims) is not None
+
+    assert fits(shared, "4Gi", "4Gi") and not fits(shared, "4Gi", "5Gi")
+    assert fits(plain, "8Gi") and not fits(plain, "9Gi") and not fits(plain, "4Gi", "4Gi")
+
+
+def test_what_can_be_counted_takes_no_step() -> None:
+    """Where no step is allowed, what fits is found by counting only."""
+    plain = device("a", capacity={"memory": {"value": "8Gi"}})
+    amount = {"requests": {"memory": "1Gi"}}
+    asked = claim(request()), claim(request(2)), claim(request(capacity=amount))
+    read = read_case(case([piece(plain)], *asked, features=(CAPACITY,)))
+    options = Options(Features.named(read.features), CORRECT, step_limit=0)
+    index = Index(options, classes=read.classes, slices=read.slices)
+    one, two, by_amount = [index.attempt((each,)) for each in read.claims]
+    assert one.feasible([read.node]) == [read.node] and two.feasible([read.node]) == []
+    assert by_amount.feasible([read.node]) == []
+    with pytest.raises(StepLimitError):
+        by_amount.allocate(read.node)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dray.allocation.allocator import Allocator, Options
+from dray.allocation.budget import Budget, Now, Spending
 from dray.allocation.candidates import Candidates
 from dray.allocation.cluster.cluster_dump import Cluster
 from dray.allocation.features import Features, features_of_gates
@@ -82,14 +83,18 @@ class Situation:
         """Whose answers these are."""
         return self.allocator.rules.profile
 
+    def within(self, seconds: float, now: Now) -> Situation:
+        """The same, where the search on one node is stopped after so long by that clock."""
+        return replace(self, allocator=self.allocator.within(seconds, Budget(now=now)))
+
     def checked(self, check: Callable[[], None]) -> Situation:
         """The same, where `check` is called before each question to the allocator; what it raises ends the work."""
         allocator = copy.copy(self.allocator)
         ask = allocator.candidates
 
-        def candidates(pools: Sequence[Pool], node: Node) -> Candidates:
+        def candidates(pools: Sequence[Pool], node: Node, budget: Spending) -> Candidates:
             check()
-            return ask(pools, node)
+            return ask(pools, node, budget)
 
         allocator.candidates = candidates
         return replace(self, allocator=allocator)
@@ -98,7 +103,12 @@ class Situation:
         """The same cluster for comparison: as `correct` sees it, or for `correct` as Kubernetes 1.36 does."""
         profile = KUBERNETES_1_36 if self.profile is CORRECT else CORRECT
         features = features_for(profile, gates, has_served_rules=self.cluster.has_served_rules)
-        return Situation.of(self.cluster, profile, features)
+        return self.like(profile, features)
+
+    def like(self, profile: Profile, features: Features) -> Situation:
+        """The same cluster and the same limits for another profile or other features."""
+        made, mine = Situation.of(self.cluster, profile, features), self.allocator
+        return replace(made, allocator=made.allocator.within(mine.seconds, mine.budget))
 
 
 def in_use(claims: Iterable[ResourceClaim], features: Features) -> AllocatedState:

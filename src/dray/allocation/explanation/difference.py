@@ -7,14 +7,21 @@ from dataclasses import fields, replace
 
 from dray.allocation.cluster.situation import TAINT_RULES, Situation
 from dray.allocation.cluster.workloads import Workload
-from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.features import NAMES, Features
 from dray.allocation.profiles import Profile
 from dray.api.core.node import Node
 
 
 def find_causes(one: Situation, other: Situation, workload: Workload, node: Node) -> tuple[str, ...]:
-    """Switches of `Profile` and names of features; () where it takes several of them together."""
+    """Switches of `Profile` and names of features; () where it takes several of them together, or too long."""
+    try:
+        return _causes(one, other, workload, node)
+    except StepLimitError:
+        return ()
+
+
+def _causes(one: Situation, other: Situation, workload: Workload, node: Node) -> tuple[str, ...]:
     mine, theirs = _answer(one, workload, node), _answer(other, workload, node)
     if mine == theirs:
         return ()
@@ -28,18 +35,20 @@ def _steps(one: Situation, other: Situation) -> Iterator[tuple[str, Situation]]:
         theirs = getattr(other.profile, field.name)
         if field.name != "name" and theirs != getattr(one.profile, field.name):
             profile = replace(one.profile, **{field.name: theirs})
-            yield field.name, Situation.of(one.cluster, profile, one.features)
+            yield field.name, one.like(profile, one.features)
     for field in fields(Features):
         theirs = getattr(other.features, field.name)
         if theirs != getattr(one.features, field.name):
             features = replace(one.features, **{field.name: theirs})
-            yield NAMES.get(field.name, TAINT_RULES), Situation.of(one.cluster, one.profile, features)
+            yield NAMES.get(field.name, TAINT_RULES), one.like(one.profile, features)
 
 
 def _answer(situation: Situation, workload: Workload, node: Node) -> bool | None:
     """Whether it fits; None where the attempt ends with an error."""
     try:
         return situation.allocator.allocate(node, workload.pending) is not None
+    except StepLimitError:
+        raise
     except NodeAllocationError:
         return False
     except AllocationError:

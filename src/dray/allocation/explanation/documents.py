@@ -46,6 +46,7 @@ def workload_document(found: Explained) -> dict[str, Any]:
         "allocatedClaims": [claim_name(claim) for claim in one.workload.allocated],
         "nodesTried": one.tried,
         "fitsOn": list(one.verdict.fits_on),
+        "stoppedOn": list(one.verdict.stopped_on),
         "error": one.verdict.error or None,
         "notAdmitted": one.workload.not_admitted or None,
         "notStarted": one.workload.not_started or None,
@@ -89,6 +90,7 @@ def reasons_document(reasons: Reasons, profile: str, tier: str) -> dict[str, Any
         "nodes": [_group_document(group) for group in reasons.groups],
         "nearestMisses": [_miss_document(miss) for miss in reasons.misses],
         "changes": [_change_document(change) for change in reasons.changes],
+        "changesCutOff": reasons.is_cut_off,
     }
 
 

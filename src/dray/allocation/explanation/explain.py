@@ -21,7 +21,7 @@ from dray.allocation.explanation.refusal import (
 )
 from dray.allocation.explanation.sight import Sight
 from dray.allocation.explanation.what_if import Change, WhatIf
-from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.features import Tier
 from dray.api.core.node import Node
 
@@ -45,14 +45,17 @@ class Reasons:
     groups: tuple[NodeGroup, ...] = ()
     misses: tuple[Miss, ...] = ()
     changes: tuple[Change, ...] = ()
+    is_cut_off: bool = False
+    """Changes were not all tried to the end, for it took too long: there may be others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Which nodes fit; `error` is what ends the attempt on all of them."""
+    """Which nodes fit; `error` is what ends the attempt on all of them. Of those it was `stopped_on` nobody knows."""
 
     fits_on: tuple[str, ...] = ()
     error: str = ""
+    stopped_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,11 @@ def explain_workload(
     if other is not None and not workload.problem:
         alike = alike if alike.is_for(other.allocator) else _alike(other, sight)
         verdict = _ask(other, workload, nodes, alike).verdict
-        if (verdict.fits_on, bool(verdict.error)) != (asked.verdict.fits_on, bool(asked.verdict.error)):
+        is_known = not asked.verdict.stopped_on and not verdict.stopped_on
+        if is_known and (verdict.fits_on, bool(verdict.error)) != (
+            asked.verdict.fits_on,
+            bool(asked.verdict.error),
+        ):
             where = _differing(asked.verdict, verdict, nodes)
             causes = find_causes(situation, other, workload, where) if where is not None else ()
             explanation = replace(explanation, difference=Difference(other.profile.name, verdict, causes))
@@ -125,6 +132,7 @@ def _ask(situation: Situation, workload: Workload, nodes: Sequence[Node], alike:
         return _Asked(Verdict(error=workload.problem))
     known: dict[Hashable, bool | str] = {}
     fits_on: list[str] = []
+    stopped_on: list[str] = []
     refusing: list[tuple[Node, str]] = []
     for node in nodes:
         answer: bool | str = workload.barred_from(node)
@@ -142,13 +150,23 @@ def _ask(situation: Situation, workload: Workload, nodes: Sequence[Node], alike:
             fits_on.append(node.metadata.name)
         else:
             refusing.append((node, answer or ""))
-    return _Asked(Verdict(tuple(fits_on)), tuple(refusing))
+            if isinstance(answer, _Stopped):
+                stopped_on.append(node.metadata.name)
+    return _Asked(Verdict(tuple(fits_on), stopped_on=tuple(stopped_on)), tuple(refusing))
+
+
+class _Stopped(str):
+    """What a search says that was stopped."""
+
+    __slots__ = ()
 
 
 def _answer(situation: Situation, workload: Workload, node: Node) -> bool | str:
     """Whether it fits on the node, or why that cannot be judged there."""
     try:
         return situation.allocator.allocate(node, workload.pending) is not None
+    except StepLimitError as error:
+        return _Stopped(error)
     except NodeAllocationError as error:
         return str(error)
 
@@ -181,7 +199,7 @@ def find_reasons(
         misses = nearest.find(node, claims, refusal)
         changes = what_if.changes(node, claims, refusal, misses)
         found = replace(found, misses=found.misses or misses, changes=found.changes + changes)
-    return found
+    return replace(found, is_cut_off=what_if.is_cut_off)
 
 
 def group_refusals(

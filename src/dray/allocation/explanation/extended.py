@@ -281,7 +281,8 @@ def _merged(parts: Sequence[Explanation], order: Sequence[str]) -> Explanation:
         reasons = Reasons()
     elif not verdict.fits_on:
         misses = next((one.reasons.misses for one in parts if one.reasons.misses), ())
-        reasons = Reasons(groups, misses, tuple(change for one in parts for change in one.reasons.changes))
+        changes = tuple(change for one in parts for change in one.reasons.changes)
+        reasons = Reasons(groups, misses, changes, any(one.reasons.is_cut_off for one in parts))
     difference = next((one.difference for one in parts if one.difference), None)
     if difference is not None:
         others = [one.difference.verdict if one.difference else one.verdict for one in parts]
@@ -296,4 +297,8 @@ def _verdict(verdicts: Sequence[Verdict], order: Sequence[str]) -> Verdict:
         if one.error:
             return Verdict(error=one.error)
     fits = {name for one in verdicts for name in one.fits_on}
-    return Verdict(tuple(name for name in order if name in fits))
+    stopped = {name for one in verdicts for name in one.stopped_on}
+    return Verdict(
+        tuple(name for name in order if name in fits),
+        stopped_on=tuple(name for name in order if name in stopped),
+    )

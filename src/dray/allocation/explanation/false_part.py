@@ -10,6 +10,7 @@ from typing import Final
 from dray.allocation.device_values import DeviceValue, places_of
 from dray.allocation.features import Features
 from dray.allocation.selector import Selector, compile_part
+from dray.cel.budget import Budget, BudgetSpentError
 from dray.cel.faults import CelError, EvaluationError
 from dray.cel.program import Program
 from dray.cel.syntax.lexer import Tokens, tokenize
@@ -18,6 +19,10 @@ from dray.cel.values import MISSING, Value
 _OPENING: Final = frozenset("([{")
 _CLOSING: Final = frozenset(")]}")
 _BIND: Final = ["cel", ".", "bind", "("]
+_WORK: Final = 8_000_000
+"""For all parts together: each brings along what is bound around it. What is not narrowed down then is shown whole."""
+_COMPILING: Final = 100
+"""The work of compiling a character, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ class _Search:
         self.tokens: Tokens = tokenize(text)
         self._device = device
         self._features = features
+        self._budget = Budget(_WORK)
 
     def bounds(self, span: _Span) -> tuple[int, int]:
         """Where in the text it starts and ends."""
@@ -102,12 +108,14 @@ class _Search:
     def _first_false(self, terms: list[_Span]) -> tuple[_Span, Program] | None:
         for term in terms:
             start, end = self.bounds(term)
+            text = f"{term.around}{self.text[start:end]}{')' * term.brackets}"
             try:
-                program = compile_part(
-                    f"{term.around}{self.text[start:end]}{')' * term.brackets}", self._features, stored=True
-                )
-                if program.evaluate({"device": self._device.value}) is False:
+                self._budget.charge(_COMPILING * len(text))
+                program = compile_part(text, self._features, stored=True)
+                if program.evaluate_within({"device": self._device.value}, self._budget) is False:
                     return term, program
+            except BudgetSpentError:
+                return None
             except (CelError, EvaluationError):
                 continue
         return None

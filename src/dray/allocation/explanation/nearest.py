@@ -23,7 +23,7 @@ from dray.allocation.explanation.refusal import (
     state_checks,
     taint_text,
 )
-from dray.allocation.faults import AllocationError, NodeAllocationError, SelectorError
+from dray.allocation.faults import AllocationError, NodeAllocationError, SelectorError, StepLimitError
 from dray.allocation.features import Features
 from dray.allocation.requests import Request
 from dray.allocation.selector import CompiledSelectors
@@ -89,11 +89,20 @@ class NearestMisses:
         self._parts: dict[tuple[str, Hashable], tuple[FalsePart, ...]] = {}
 
     def find(self, node: Node, claims: Sequence[ResourceClaim], refusal: Refusal) -> tuple[Miss, ...]:
+        """What `_find` does; () where it takes too long, for the closest device may be one of those not looked at."""
+        try:
+            return self._find(node, claims, refusal)
+        except StepLimitError:
+            return ()
+
+    def _find(self, node: Node, claims: Sequence[ResourceClaim], refusal: Refusal) -> tuple[Miss, ...]:
         """For each request that is short (for all where none is): the closest device that a selector removes, and the
         closest that something else does; the closest of all first. Where none is short, devices of another class do
         not count: there are enough of the right one."""
         try:
             call = Call(self._allocator, node, claims)
+        except StepLimitError:
+            raise
         except (AllocationError, NodeAllocationError):
             return ()
         short = {(one.claim, one.request) for one in refusal.requests if one.is_short}

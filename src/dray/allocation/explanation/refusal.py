@@ -135,12 +135,15 @@ class Explainer:
 
     def explain(self, node: Node, claims: Sequence[ResourceClaim]) -> Refusal:
         """See `explain`."""
+        try:
+            return self._explain(Call(self._allocator, node, claims), node)
+        except (AllocationError, NodeAllocationError) as error:
+            profile = self._allocator.rules.profile.name
+            return Refusal(node.metadata.name, self._allocator.tier, profile, reason=str(error))
+
+    def _explain(self, call: Call, node: Node) -> Refusal:
         allocator = self._allocator
         name, profile = node.metadata.name, allocator.rules.profile.name
-        try:
-            call = Call(allocator, node, claims)
-        except (AllocationError, NodeAllocationError) as error:
-            return Refusal(name, allocator.tier, profile, reason=str(error))
         outside = self._outside(call)
         left: dict[int, list[Candidate]] = {}
         requests = tuple(
@@ -219,14 +222,14 @@ def with_request(
     allocator: Allocator, nodes: Iterable[Node], claims: Sequence[ResourceClaim], error: AllocationError
 ) -> str:
     """What the allocator raised, with the request whose selectors, or its class's, raise just that on some device."""
-    rules = allocator.rules
+    rules, budget = allocator.rules, allocator.budget.part(allocator.seconds)
     planner = Planner(rules.features, rules.tier, allocator.classes, lambda _: ())
     try:
         plan = [planner.plan(number, claim) for number, claim in enumerate(claims)]
         requests = [one for planned in plan for many in planned.requests for one in many]
         for node in nodes:
             pools = gather_pools(allocator.slices, node, rules.features, rules.tier, rules.profile)
-            candidates = allocator.candidates(pools, node)
+            candidates = allocator.candidates(pools, node, budget)
             for request in requests:
                 if any(_raises(candidates, request, one, str(error)) for one in candidates.devices):
                     text = str(error).removeprefix(f"claim {request.claim_name}: ")

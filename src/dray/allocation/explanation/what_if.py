@@ -59,11 +59,16 @@ class WhatIf:
         self._allocator = allocator
         self._every = every
         self._cut_off = 0
+        self._budget = allocator.budget
 
     def changes(
         self, node: Node, claims: Claims, refusal: Refusal, misses: Sequence[Miss]
     ) -> tuple[Change, ...]:
-        """Single edits that suffice; where none does, pairs. () where nothing tried helps."""
+        """Single edits that suffice; where none does, pairs. () where nothing tried helps.
+
+        All that is tried for a node together has as long as one search; `is_cut_off` tells that it was not enough.
+        """
+        self._budget = self._allocator.budget.part(self._allocator.seconds)
         name = node.metadata.name
         frees = [*_frees(refusal, misses)]
         helping = [edit for edit in frees if self._fits(node, claims, (edit,))]
@@ -96,8 +101,14 @@ class WhatIf:
             found = [Change(name, pair) for pair in islice(tried, 1)]
         return tuple(sorted(found, key=lambda change: [*Kind].index(change.edits[0].kind)))
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether some change was not tried to the end, so that there may be others that help."""
+        return self._cut_off > 0
+
     def _fits(self, node: Node, claims: Claims, edits: Iterable[Edit]) -> bool:
-        if self._cut_off >= _MOST_CUT_OFF:
+        if self._cut_off >= _MOST_CUT_OFF or self._budget.is_over:
+            self._cut_off += self._budget.is_over
             return False
         freed: frozenset[str] = frozenset()
         for edit in edits:
@@ -107,7 +118,7 @@ class WhatIf:
             kept = [one for one in self._every if claim_name(one) not in freed]
             allocator = with_allocated(allocator, in_use(kept, allocator.rules.features))
         try:
-            return allocator.allocate(node, claims) is not None
+            return allocator.allocate(node, claims, self._budget) is not None
         except StepLimitError:
             self._cut_off += 1
         except (AllocationError, NodeAllocationError):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from dray.allocation.allocator import Allocation, Call
 from dray.allocation.bounds import Bounds
+from dray.allocation.budget import Budget, Spending, unlimited
 from dray.allocation.constraints import constraints_of
-from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.faults import AllocationError, NodeAllocationError, TimeLimitError
 from dray.allocation.index.matches import Matcher
 from dray.allocation.index.view import NodeCandidates, NodeCounters, NodeLedger, NodeView
 from dray.allocation.ledger import bits
 from dray.allocation.requests import Everything, PlannedClaim, Planner
 from dray.allocation.results import build_result
 from dray.allocation.search import Search
+from dray.allocation.state import DeviceID
 from dray.api.core.node import Node
 from dray.api.resource.claim import ALL, ResourceClaim
 
@@ -26,9 +28,24 @@ Verdicts = dict[int, bool]
 
 
 class Attempt:
-    """Answers as an `Allocator` does. `feasible` leaves out what is known or can be counted."""
+    """Answers as an `Allocator` does. `feasible` leaves out what is known or can be counted.
 
-    def __init__(self, index: Index, claims: Sequence[ResourceClaim], verdicts: Verdicts) -> None:
+    A search whose time was over is not begun again: asked once more, the node gives the same error.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        claims: Sequence[ResourceClaim],
+        verdicts: Verdicts,
+        budget: Budget | None = None,
+        only: frozenset[DeviceID] | None = None,
+    ) -> None:
+        """With `only` no other devices are taken, and nothing is kept for other attempts."""
+        self._budget = budget or unlimited()
+        self._only = only
+        self._stopped: dict[int, TimeLimitError] = {}
+        self._has_more = False
         self._index = index
         self._claims = claims
         self._verdicts = verdicts
@@ -49,12 +66,23 @@ class Attempt:
         view = self._index.view(node)
         if self._fault is not None:
             raise self._fault.with_traceback(None)
-        fits = self._verdicts.get(id(node))
-        if fits is None:
-            fits = self._count(view)
-        if fits is False:
-            return _nothing(view)
-        call = NodeCall(self, view)
+        if self._stopped and (stopped := self._stopped.get(id(node))) is not None:
+            raise stopped.with_traceback(None)
+        self._index.selectors.budget = self._budget
+        try:
+            fits = self._verdicts.get(id(node))
+            if fits is None and self._only is None:
+                fits = self._count(view)
+            return _nothing(view) if fits is False else self._search(view)
+        except TimeLimitError as error:
+            self._stopped[id(node)] = error
+            raise
+        finally:
+            self._index.selectors.budget = None
+
+    def _search(self, view: NodeView) -> Allocation | None:
+        node, budget = view.node, self._part()
+        call = NodeCall(self, view, budget)
         search = Search(call.plan, call.candidates, call.ledger, call.bounds, self._index.options.step_limit)
         if not search.run():
             self._verdicts[id(node)] = False
@@ -68,16 +96,24 @@ class Attempt:
         self._verdicts[id(node)] = True
         return Allocation(tuple(results), search.steps)
 
-    def feasible(self, nodes: Iterable[Node]) -> list[Node]:
+    def _part(self) -> Budget:
+        """For one node. While others wait for their turn it gets half of what is left: one that takes all the time there is
+        must not keep us from those that take none."""
+        seconds = self._index.options.seconds
+        return self._budget.part(min(seconds, self._budget.left / 2) if self._has_more else seconds)
+
+    def feasible(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes where the claims fit, in order. Raises AllocationError as soon as a node does."""
         verdicts = self._verdicts
         found = []
         for node in nodes:
             fits = verdicts.get(id(node))
             if fits is None:
+                self._has_more = node is not nodes[-1]
                 fits = self._judge(node)
             if fits:
                 found.append(node)
+        self._has_more = False
         return found
 
     def plan(self, everything: Everything) -> tuple[PlannedClaim, ...]:
@@ -96,14 +132,31 @@ class Attempt:
         """What is asked for."""
         return self._claims
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether the time ended before some node could be judged."""
+        return bool(self._stopped)
+
+    @property
+    def only(self) -> frozenset[DeviceID] | None:
+        """The devices that may be taken; None for all."""
+        return self._only
+
     def plan_for(self, everything: Everything) -> tuple[PlannedClaim, ...]:
         """The plan for a node; another one for each only where a request is for all devices."""
         return self.plan(everything) if self.has_all else self._plan
 
     def _judge(self, node: Node) -> bool:
         view = self._index.view(node)
-        if self._fault is None:
-            fits = self._count(view)
+        if self._fault is None and self._only is None:
+            self._index.selectors.budget = self._budget
+            try:
+                fits = self._count(view)
+            except TimeLimitError as error:
+                self._stopped[id(node)] = error
+                return False
+            finally:
+                self._index.selectors.budget = None
             if fits is not None:
                 self._verdicts[id(node)] = fits
                 return fits
@@ -128,7 +181,7 @@ class Attempt:
         free = 0
         is_short = False
         for matcher, number, is_admin in countable:
-            accepted, failed, free = view.chances(matcher)
+            accepted, failed, free = view.chances(matcher, self._budget)
             if failed or (self._has_capacity and accepted & (view.partial | view.holding)):
                 return None
             if not is_admin:
@@ -163,11 +216,12 @@ class _Countable(NamedTuple):
 class NodeCall(Call):
     """What one question works with, from the view of a node."""
 
-    def __init__(self, attempt: Attempt, view: NodeView) -> None:
+    def __init__(self, attempt: Attempt, view: NodeView, budget: Spending) -> None:
+        self._budget = budget
         rules = self._rules = view.rules
         claims = attempt.claims
         self.pools = tuple(view.pools)
-        self.candidates = NodeCandidates(view)
+        self.candidates = NodeCandidates(view, budget)
         # Before there are picks, a ledger tells an `All` request what is left of each capacity.
         if attempt.has_all:
             self._empty = NodeLedger(view, [()] * len(claims))
@@ -178,8 +232,8 @@ class NodeCall(Call):
             else ()
             for claim in claims
         ]
-        self.ledger = NodeLedger(view, constraints)
-        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules)
+        self.ledger = NodeLedger(view, constraints, attempt.only)
+        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules, self._budget)
 
 
 def _nothing(view: NodeView) -> Allocation | None:

@@ -12,6 +12,7 @@ from typing import Final
 from uuid import uuid4
 
 from dray.allocation.allocator import Allocator, Options
+from dray.allocation.budget import Budget
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Tier
 from dray.allocation.features import tier as tier_of
@@ -97,15 +98,26 @@ class Index:
         """Forget what was worked out for a node that is gone."""
         self._drop({name})
 
-    def attempt(self, claims: Sequence[ResourceClaim]) -> Attempt:
-        """For the claims of one pod. Good until the next event."""
+    def attempt(
+        self,
+        claims: Sequence[ResourceClaim],
+        budget: Budget | None = None,
+        *,
+        only: frozenset[DeviceID] | None = None,
+    ) -> Attempt:
+        """For the claims of one pod. Good until the next event. `budget` is for all nodes together.
+
+        With `only` no other devices are taken: for an answer that was found before, which may not be good any more.
+        """
+        if only is not None:
+            return Attempt(self, claims, {}, budget, only)
         shape = tuple([encode(claim.spec.devices) for claim in claims])
         verdicts = self._verdicts.get(shape)
         if verdicts is None:
             if len(self._verdicts) >= KEPT_SHAPES:
                 del self._verdicts[next(iter(self._verdicts))]
             verdicts = self._verdicts[shape] = {}
-        return Attempt(self, claims, verdicts)
+        return Attempt(self, claims, verdicts, budget)
 
     def view(self, node: Node) -> NodeView:
         """What is known of the node; made at the first question, and again when its slices or labels changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from dray.allocation.budget import Spending
 from dray.allocation.candidates import Candidate, CounterKey, DeviceList, devices_of
 from dray.allocation.capacity import Amounts
 from dray.allocation.constraints import Constraint
@@ -83,10 +84,10 @@ class NodeView:
         self._tainted = bits_of([one.device.taints != () for one in found])
         self._for_some_nodes = bits_of([one.spec.per_device_node_selection is True for one in found])
 
-    def plain(self) -> DeviceList:
+    def plain(self, budget: Spending) -> DeviceList:
         """The view without an index, for errors with their texts and for explanations. It is for one question."""
         rules = self.rules
-        return DeviceList(self.pools, self.node, self._selectors, rules.features, rules.profile)
+        return DeviceList(self.pools, self.node, self._selectors, rules.features, rules.profile, budget)
 
     def touch(self, device: DeviceID) -> None:
         """What is in use of the device is another thing now."""
@@ -101,22 +102,24 @@ class NodeView:
         if sums is not None:
             sums.touch(device)
 
-    def chances(self, matcher: Matcher) -> Chances:
-        """Worked out once for each."""
+    def chances(self, matcher: Matcher, budget: Spending) -> Chances:
+        """Worked out once for each; that is charged to the budget."""
         found = self._chances.get(matcher)
         if found is None:
             if len(self._chances) >= KEPT_CHANCES:
                 self._chances.clear()
-            found = self._chances[matcher] = self._new_chances(matcher)
+            found = self._chances[matcher] = self._new_chances(matcher, budget)
         return found
 
-    def _new_chances(self, matcher: Matcher) -> Chances:
+    def _new_chances(self, matcher: Matcher, budget: Spending) -> Chances:
         accepted = failed = 0
         for first, group in self._groups:
+            budget.charge(len(group.devices))
             some, fails = matcher.of(group)
             accepted |= some << first
             failed |= fails << first
         for slot in bits(accepted & self._for_some_nodes):
+            budget.charge()
             if not (is_for := self._is_for(self.devices[slot].device)):
                 accepted ^= 1 << slot
                 failed |= (is_for is None) << slot
@@ -150,8 +153,9 @@ class NodeView:
 class NodeCandidates:
     """The search's `Candidates`, from a view's bit sets. For one question."""
 
-    def __init__(self, view: NodeView) -> None:
+    def __init__(self, view: NodeView, budget: Spending) -> None:
         self._view = view
+        self.budget = budget
         self._known: dict[int, Chances] = {}
         self._plain: DeviceList | None = None
         self.devices: Sequence[Candidate] = view.devices
@@ -185,13 +189,15 @@ class NodeCandidates:
     def rejected_by(self, request: Request, candidate: Candidate) -> str:
         """See `Candidates`."""
         if self._plain is None:
-            self._plain = self._view.plain()
+            self._plain = self._view.plain(self.budget)
         return self._plain.rejected_by(request, candidate)
 
     def _chances(self, request: Request) -> Chances:
         known = self._known.get(request.ordinal)
         if known is None:
-            known = self._known[request.ordinal] = self._view.chances(self._view.matchers.of(request))
+            known = self._known[request.ordinal] = self._view.chances(
+                self._view.matchers.of(request), self.budget
+            )
         return known
 
 
@@ -212,9 +218,17 @@ class NodeCounters(Counters):
 class NodeLedger(Ledger):
     """A ledger that begins with a view's bit set of what is in use, and knows which devices are given whole."""
 
-    def __init__(self, view: NodeView, constraints: Sequence[tuple[Constraint, ...]]) -> None:
+    def __init__(
+        self,
+        view: NodeView,
+        constraints: Sequence[tuple[Constraint, ...]],
+        only: frozenset[DeviceID] | None = None,
+    ) -> None:
+        """With `only` all other devices are as if they were in use."""
         super().__init__(view.rules, (), constraints)
         self._in_use = view.in_use
+        if only is not None:
+            self._in_use |= bits_of([one.id not in only for one in view.devices])
         self._whole = ~(view.partial | view.holding)
         self._counters = NodeCounters(view)
 
