@@ -11,7 +11,7 @@ from dray.cdi.edits import ContainerEdits, DeviceNode, Mount
 from dray.errors import InvalidError
 from dray.kubelet.pods.contract import RunOptions
 from dray.kubelet.pods.start import container_config
-from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Profile, Security
 from tests.kubelet.pods.test_environment import Objects
 
 OPTIONS = RunOptions(
@@ -48,7 +48,7 @@ def config(
         2,
         OPTIONS,
         claims_cdi=("v/c=claim", "v/c=both"),
-        volumes={"v": Path("/volume")},
+        mounts=lambda _: (Mount("/volume", "/x"),),
         sources=Objects(),
         logs=Path("/logs"),
     )
@@ -97,5 +97,32 @@ def test_the_containers_security_goes_before_the_pods() -> None:
         drop_capabilities=("ALL",),
         no_new_privileges=True,
     )
-    with pytest.raises(InvalidError, match="has runAsNonRoot and will run as root"):
-        config({"runAsUser": 0}, {"runAsNonRoot": True})
+
+
+def test_what_the_runtime_has_to_look_at_comes_along() -> None:
+    whole = {
+        "runAsNonRoot": True,
+        "supplementalGroupsPolicy": "Strict",
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "appArmorProfile": {"type": "Localhost", "localhostProfile": "mine"},
+    }
+    found = config({"seccompProfile": {"type": "Localhost", "localhostProfile": "a/b.json"}}, whole).security
+    assert (found.non_root, found.strict_groups) == (True, True)
+    assert (found.seccomp, found.apparmor) == (Profile("Localhost", "a/b.json"), Profile("Localhost", "mine"))
+    assert config(pod_security=whole).security.seccomp == Profile("RuntimeDefault")
+    assert config({"runAsNonRoot": False}, whole).security.non_root is False
+    assert (config().security.seccomp, config().security.apparmor) == (Profile("Unconfined"), None)
+
+
+@pytest.mark.parametrize(
+    ("profile", "text"),
+    [
+        ({"type": "Localhost"}, "localhostProfile must be set"),
+        ({"type": "Localhost", "localhostProfile": "../x"}, "without empty parts"),
+        ({"type": "Localhost", "localhostProfile": "/etc/x"}, "without empty parts"),
+        ({"type": "None"}, "must be RuntimeDefault, Localhost or Unconfined"),
+    ],
+)
+def test_profiles_that_cannot_be(profile: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidError, match=text):
+        config({"seccompProfile": profile})

@@ -9,7 +9,8 @@ from dray.api.codec import view
 from dray.api.core import Pod
 from dray.cdi.edits import Mount
 from dray.errors import Error
-from dray.kubelet.pods.volumes import Volumes, decoded, mounts_of
+from dray.kubelet.pods.volumes import Volume, Volumes, decoded
+from dray.runtime.clock import SystemClock
 from tests.kubelet.pods.test_environment import Objects
 
 
@@ -21,15 +22,20 @@ def pod(*volumes: dict[str, Any], mounts: list[dict[str, Any]] | None = None) ->
     return view(document, Pod)
 
 
+def opened(tmp_path: Path) -> Volumes:
+    """Without mounts: nobody has to be root. Those are in tests/hostile/test_pod.py."""
+    return Volumes(tmp_path / "pods", Objects(), SystemClock(), has_mounts=False)
+
+
 def made(tmp_path: Path, volume: dict[str, Any]) -> Path:
-    return Volumes(tmp_path / "pods", Objects()).make(pod({"name": "v"} | volume))["v"]
+    return opened(tmp_path).make(pod({"name": "v"} | volume))["v"].path
 
 
 def test_an_empty_directory_keeps_its_content_until_the_pod_goes(tmp_path: Path) -> None:
-    volumes = Volumes(tmp_path / "pods", Objects())
-    path = volumes.make(pod({"name": "v", "emptyDir": {}}))["v"]
+    volumes = opened(tmp_path)
+    path = volumes.make(pod({"name": "v", "emptyDir": {}}))["v"].path
     (path / "file").write_text("x")
-    assert volumes.make(pod({"name": "v", "emptyDir": {}}))["v"] == path
+    assert volumes.make(pod({"name": "v", "emptyDir": {}}))["v"] == Volume(path)
     assert (path / "file").read_text() == "x"
     assert path.stat().st_mode & 0o777 == 0o777
     volumes.remove("u1")
@@ -50,7 +56,7 @@ def test_objects_become_files(tmp_path: Path) -> None:
 def test_projected_and_downward(tmp_path: Path) -> None:
     down = {"downwardAPI": {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}}
     path = made(tmp_path, {"projected": {"sources": [{"configMap": {"name": "cm"}}, down]}})
-    assert sorted(one.name for one in path.iterdir()) == ["k", "l", "labels"]
+    assert sorted(one.name for one in path.iterdir() if not one.name.startswith("..")) == ["k", "l", "labels"]
     assert (path / "labels").read_text() == 'a="b"'
 
 
@@ -59,7 +65,7 @@ def test_host_paths(tmp_path: Path) -> None:
     assert made(tmp_path, {"hostPath": {"path": str(there), "type": "DirectoryOrCreate"}}) == there
     assert there.is_dir()
     assert made(tmp_path, {"hostPath": {"path": str(tmp_path / "f"), "type": "FileOrCreate"}}).is_file()
-    Volumes(tmp_path / "pods", Objects()).remove("u1")
+    opened(tmp_path).remove("u1")
     assert there.is_dir()
 
 
@@ -83,7 +89,26 @@ def test_what_cannot_be_made_is_named(tmp_path: Path, volume: dict[str, Any], te
 
 
 def test_optional_objects_may_be_missing(tmp_path: Path) -> None:
-    assert list(made(tmp_path, {"configMap": {"name": "no", "optional": True}}).iterdir()) == []
+    path = made(tmp_path, {"configMap": {"name": "no", "optional": True}})
+    assert all(one.name.startswith("..") for one in path.iterdir())
+
+
+def test_volumes_of_objects_are_read_only_whatever_the_pod_asks_for(tmp_path: Path) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "configMap": {"name": "cm"},
+        "secret": {"secretName": "s"},
+        "downwardAPI": {"items": []},
+        "projected": {"sources": []},
+        "emptyDir": {},
+        "hostPath": {"path": str(tmp_path)},
+    }
+    one = pod(
+        *({"name": kind.lower(), kind: source} for kind, source in kinds.items()),
+        mounts=[{"name": kind.lower(), "mountPath": f"/{kind}", "readOnly": False} for kind in kinds],
+    )
+    volumes = opened(tmp_path)
+    found = volumes.mounts(one, one.spec.containers[0], volumes.make(one), {})
+    assert {mount.container_path for mount in found if not mount.read_only} == {"/emptyDir", "/hostPath"}
 
 
 def test_mounts_of_a_container(tmp_path: Path) -> None:
@@ -91,22 +116,39 @@ def test_mounts_of_a_container(tmp_path: Path) -> None:
         {"name": "v", "mountPath": "/a", "readOnly": True},
         {"name": "v", "mountPath": "/b", "subPath": "x/y"},
         {"name": "v", "mountPath": "/c", "subPathExpr": "$(N)"},
+        {"name": "v", "mountPath": "/d", "subPath": "./x//y/"},
     ]
-    container = pod(mounts=mounts).spec.containers[0]
-    found = mounts_of(container, {"v": tmp_path}, {"N": "n"})
+    one, known = pod(mounts=mounts), {"v": Volume(tmp_path)}
+    found = opened(tmp_path).mounts(one, one.spec.containers[0], known, {"N": "n"})
     assert found == (
         Mount(str(tmp_path), "/a", read_only=True),
         Mount(str(tmp_path / "x/y"), "/b"),
         Mount(str(tmp_path / "n"), "/c"),
+        Mount(str(tmp_path / "x/y"), "/d"),
     )
     assert (tmp_path / "x/y").is_dir()
     faulty: list[dict[str, Any]] = [
         {"name": "v", "mountPath": "/a", "subPath": "../x"},
+        {"name": "v", "mountPath": "/a", "subPath": "/x"},
         {"name": "w", "mountPath": "/a"},
     ]
     for bad in faulty:
         with pytest.raises(Error, match=r"leads out of the volume|no volume 'w'"):
-            mounts_of(pod(mounts=[bad]).spec.containers[0], {"v": tmp_path}, {})
+            bad_pod = pod(mounts=[bad])
+            opened(tmp_path).mounts(bad_pod, bad_pod.spec.containers[0], known, {})
+
+
+def test_directories_made_for_a_sub_path_have_the_volumes_mode(tmp_path: Path) -> None:
+    one = pod({"name": "v", "emptyDir": {}}, mounts=[{"name": "v", "mountPath": "/a", "subPath": "x/y"}])
+    volumes = opened(tmp_path)
+    found = volumes.mounts(one, one.spec.containers[0], volumes.make(one), {})
+    path = Path(found[0].host_path)
+    assert [each.stat().st_mode & 0o777 for each in (path, path.parent)] == [0o777, 0o777]
+
+
+def test_only_we_look_below_the_pods_directory(tmp_path: Path) -> None:
+    path = made(tmp_path, {"emptyDir": {}})
+    assert [one.stat().st_mode & 0o777 for one in path.parents[:3]] == [0o700, 0o700, 0o700]
 
 
 def test_secrets_are_decoded() -> None:

@@ -29,6 +29,9 @@ class SmallCri:
     places: dict[str, str] = field(default_factory=dict)
     """The sandbox of each container."""
     images: set[str] = field(default_factory=lambda: {"here"})
+    user: int | None = None
+    username: str = ""
+    """Of all images."""
     conditions: dict[str, bool] = field(default_factory=lambda: {"RuntimeReady": True, "NetworkReady": True})
     has_events: bool = True
     events: asyncio.Queue[pb.ContainerEventResponse] = field(default_factory=asyncio.Queue)
@@ -147,7 +150,10 @@ class SmallCri:
 
     def do_image_status(self, request: Any) -> Any:
         name = request.image.image
-        return pb.ImageStatusResponse(image=pb.Image(id=name) if name in self.images else None)
+        if name not in self.images:
+            return pb.ImageStatusResponse()
+        uid = None if self.user is None else pb.Int64Value(value=self.user)
+        return pb.ImageStatusResponse(image=pb.Image(id=name, uid=uid, username=self.username))
 
     def do_pull_image(self, request: Any) -> Any:
         self.images.add(request.image.image)

@@ -20,7 +20,7 @@ from dray.errors import (
     ProtocolError,
     UnavailableError,
 )
-from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, SandboxConfig, State
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, SandboxConfig, Security, State
 from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
 from dray.wire.gen import cri_v1_pb2 as pb
 from dray.wire.status import Code, StatusError
@@ -236,3 +236,29 @@ async def test_images_by_their_policy(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError, match=r"not present with pull policy of Never") as never:
             await runtime.ensure_image("far", "Never")
         assert (pull.value.kind, never.value.kind) == ("pull", "image")
+
+
+@pytest.mark.parametrize(
+    ("user", "username", "text"),
+    [
+        (None, "", "image will run as root"),
+        (0, "", "image will run as root"),
+        (None, "web", r"image has non-numeric user \(web\), cannot verify user is non-root"),
+    ],
+)
+async def test_run_as_non_root_goes_by_what_the_image_says(
+    tmp_path: Path, user: int | None, username: str, text: str
+) -> None:
+    async with world(tmp_path, SmallCri(user=user, username=username)) as (small, runtime):
+        made = await runtime.run_sandbox(sandbox(tmp_path))
+        wanted = replace(container(tmp_path), security=Security(non_root=True))
+        with pytest.raises(InvalidError, match=f"container has runAsNonRoot and {text}"):
+            await runtime.create(made, wanted)
+        assert "create_container" not in small.calls
+        await runtime.create(made, replace(wanted, security=Security(non_root=True, user=7)))
+
+
+async def test_run_as_non_root_with_an_image_that_is_not_root(tmp_path: Path) -> None:
+    async with world(tmp_path, SmallCri(user=1000)) as (_, runtime):
+        made = await runtime.run_sandbox(sandbox(tmp_path))
+        await runtime.create(made, replace(container(tmp_path), security=Security(non_root=True)))

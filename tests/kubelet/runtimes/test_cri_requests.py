@@ -7,7 +7,7 @@ import pytest
 
 from dray.cdi.edits import DeviceNode, Mount
 from dray.errors import InvalidError
-from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, SandboxConfig, Security
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Profile, SandboxConfig, Security
 from dray.kubelet.runtimes.cri_requests import (
     cgroup_parent,
     container_request,
@@ -136,3 +136,28 @@ def test_a_log_elsewhere_is_refused() -> None:
 def test_the_cgroup_is_named_as_the_runtime_needs_it() -> None:
     assert cgroup_parent("me", pb.CGROUPFS) == "/dray-me"
     assert cgroup_parent("me", pb.SYSTEMD) == "dray-me.slice"
+
+
+def test_profiles_and_groups_are_told_as_a_kubelet_tells_them() -> None:
+    sandbox = sandbox_config(SANDBOX, "me", "")
+    assert sandbox.linux.security_context.seccomp.profile_type == pb.SecurityProfile.RuntimeDefault
+
+    def told(security: Security) -> pb.LinuxContainerSecurityContext:
+        config = replace(CONTAINER, security=security)
+        made = container_request(kept(sandbox), config, "me", seccomp=Path("/k/seccomp"), masked=("/proc/x",))
+        return made.config.linux.security_context
+
+    plain = told(Security())
+    assert plain.seccomp.profile_type == pb.SecurityProfile.Unconfined
+    assert (plain.HasField("apparmor"), plain.supplemental_groups_policy) == (False, pb.Merge)
+    assert list(plain.masked_paths) == ["/proc/x"]
+    own = told(
+        Security(
+            strict_groups=True,
+            seccomp=Profile("Localhost", "a.json"),
+            apparmor=Profile("Localhost", "mine"),
+        )
+    )
+    assert (own.seccomp.localhost_ref, own.apparmor.localhost_ref) == ("/k/seccomp/a.json", "mine")
+    assert own.supplemental_groups_policy == pb.Strict
+    assert told(Security(seccomp=Profile("RuntimeDefault"))).seccomp.profile_type == 0

@@ -61,7 +61,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def images(tmp_path: Path) -> Images:
-    return Images(tmp_path / "cache", allow_host=False)
+    return Images(tmp_path / "cache", allow_host=False, directories=(tmp_path,))
 
 
 def test_a_directory(images: Images, tmp_path: Path) -> None:
@@ -88,6 +88,7 @@ def test_the_host_only_where_allowed(images: Images, tmp_path: Path) -> None:
         images.have("host")
     found = Images(tmp_path / "cache", allow_host=True).have("host")
     assert (found.rootfs, found.is_host) == (Path("/"), True)
+    assert Images(tmp_path / "cache", allow_host=True).have("dir:/").is_host
 
 
 def test_a_layout_is_unpacked_once(images: Images, layout: Layout) -> None:

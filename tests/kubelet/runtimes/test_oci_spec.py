@@ -10,7 +10,7 @@ from dray.cdi.edits import DeviceNode, Mount
 from dray.cdi.host import HostNode
 from dray.errors import HardwareError, InvalidError
 from dray.kubelet.runtimes.capabilities import ALL_CAPABILITIES, DEFAULT_CAPABILITIES
-from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Profile, Security
 from dray.kubelet.runtimes.oci_spec import (
     DEFAULT_PATH,
     ImageConfig,
@@ -132,3 +132,22 @@ def test_privileged_hides_nothing() -> None:
     assert made["process"]["capabilities"]["effective"] == sorted(ALL_CAPABILITIES)
     assert made["process"]["noNewPrivileges"] is False
     assert all("ro" not in one["options"] for one in made["mounts"] if one["destination"].startswith("/sys"))
+
+
+def test_seccomp_as_kubernetes_means_it() -> None:
+    assert "seccomp" not in spec()["linux"]
+    default = Security(seccomp=Profile("RuntimeDefault"))
+    assert spec(replace(CONFIG, security=default))["linux"]["seccomp"]["defaultAction"] == "SCMP_ACT_ERRNO"
+    assert "seccomp" not in spec(replace(CONFIG, security=replace(default, privileged=True)))["linux"]
+    own = replace(PLACE, seccomp={"defaultAction": "SCMP_ACT_KILL"})
+    local = replace(CONFIG, security=Security(seccomp=Profile("Localhost", "x.json")))
+    made = make_spec(local, PLAIN, Owner(5, 6, (6,)), own, HOST.get)
+    assert made["linux"]["seccomp"] == {"defaultAction": "SCMP_ACT_KILL"}
+
+
+def test_apparmor_is_given_or_refused() -> None:
+    local = Security(apparmor=Profile("Localhost", "mine"))
+    assert spec(replace(CONFIG, security=local))["process"]["apparmorProfile"] == "mine"
+    assert "apparmorProfile" not in spec()["process"]
+    with pytest.raises(InvalidError, match="runc has no default profile"):
+        spec(replace(CONFIG, security=Security(apparmor=Profile("RuntimeDefault"))))

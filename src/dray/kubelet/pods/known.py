@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 import msgspec
 
 from dray.api.core import Pod
 from dray.api.core.container import ContainerStateWaiting
 from dray.kubelet.pods.records import Record
+from dray.kubelet.pods.volumes import Volume
 from dray.kubelet.rejection import Rejection
 
 DEFAULT_GRACE = 30.0
@@ -40,7 +40,7 @@ class KnownPod:
     just not be back."""
     is_wanted: bool = True
     waits: dict[str, ContainerStateWaiting] = field(default_factory=dict)
-    volumes: Mapping[str, Path] | None = None
+    volumes: Mapping[str, Volume] | None = None
     first_refused: float | None = None
     warning: str = ""
     """What was told of it that is not carried out here."""

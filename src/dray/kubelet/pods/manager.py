@@ -284,7 +284,7 @@ class PodManager:
         for sandbox in self._sandboxes_of(known):
             await self._parts.runtime.remove_sandbox(sandbox.id)
         self._reached("removed")
-        self._running.forget(known.uid)
+        await self._running.forget(known.uid)
 
     def _let_go(self, known: KnownPod) -> None:
         """A pod that ended: its object may go if it is being deleted; it is forgotten once nobody has it any more."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -23,10 +22,13 @@ from dray.kubelet.pods.status import BACK_OFF, CREATING
 from dray.kubelet.pods.volumes import Volumes
 from dray.kubelet.runtimes.contract import Container, Sandbox, SandboxConfig, State
 from dray.runtime.clock import Clock
-from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.removal import remove_tree
 from dray.runtime.tasks import single
+from dray.runtime.threads import Threads
 from dray.runtime.traces import span
 
+_REMOVE_SECONDS = 60.0
+"""Whoever fills a volume with millions of files keeps nobody else waiting; what is not done by then is tried again."""
 STARTS_AT_ONCE = 16
 """Each is a new process: more at once only make each other slow."""
 
@@ -40,7 +42,8 @@ class Running:
         self._parts = parts
         self._logs = logs
         self._reached = reached
-        self._volumes = Volumes(state_dir / "pods", parts.objects)
+        self._volumes = Volumes(state_dir / "pods", parts.objects, clock, has_mounts=parts.runtime.has_mounts)
+        self._threads = Threads()
         self._restarts = Restarts(clock)
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
 
@@ -97,20 +100,19 @@ class Running:
         self._parts.events.record(events.killing(known.pod, container.name))
         await self._parts.runtime.stop(container.id, known.grace)
 
-    def forget(self, uid: str) -> None:
+    async def forget(self, uid: str) -> None:
         """The pod is over: its volumes go."""
-        self._volumes.remove(uid)
+        await self._threads.run(
+            partial(self._volumes.remove, uid),
+            doing=f"remove the volumes of pod {uid}",
+            seconds=_REMOVE_SECONDS,
+            alone_on=(uid,),
+        )
         self._restarts.forget(uid)
 
     def remove_logs(self, pod: Pod) -> None:
         """Of a pod that nobody has any more; nothing happens where there are none."""
-        path = log_directory(self._logs, pod)
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise from_os_error(error, "remove the logs of a pod in", str(path)) from error
+        remove_tree(log_directory(self._logs, pod))
 
     async def _sandbox(self, known: KnownPod, sandboxes: Sequence[Sandbox]) -> str:
         for one in sandboxes:
@@ -170,7 +172,7 @@ class Running:
             attempt,
             await self._parts.devices.run_options(known.pod, spec),
             claims_cdi=await self._claimed(known.pod, spec),
-            volumes=known.volumes,
+            mounts=partial(self._volumes.mounts, known.pod, spec, known.volumes),
             sources=self._parts.objects,
             logs=self._logs,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,16 @@ from dray.cdi.edits import Mount
 from dray.errors import InvalidError
 from dray.kubelet.pods.contract import RunOptions
 from dray.kubelet.pods.environment import Sources, environment, expand_all
-from dray.kubelet.pods.volumes import mounts_of
-from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
+from dray.kubelet.runtimes.contract import (
+    LOCALHOST,
+    RUNTIME_DEFAULT,
+    UNCONFINED,
+    ContainerConfig,
+    PodIdentity,
+    Profile,
+    Security,
+)
+from dray.runtime.files.saferesolve import check_relative
 
 _CPU_PERIOD = 100_000
 _LEAST_SHARES = 2
@@ -36,11 +44,14 @@ def container_config(
     options: RunOptions,
     *,
     claims_cdi: tuple[str, ...],
-    volumes: Mapping[str, Path],
+    mounts: Callable[[Mapping[str, str]], tuple[Mount, ...]],
     sources: Sources,
     logs: Path,
 ) -> ContainerConfig:
-    """Variables of devices come before the pod's own, which win; claims' CDI names before plugins', each once."""
+    """Variables of devices come before the pod's own, which win; claims' CDI names before plugins', each once.
+
+    `mounts` gives what the container sees of the pod's volumes, by its variables: a subPathExpr may name them.
+    """
     env = environment(pod, container, sources, options.edits.env)
     return ContainerConfig(
         pod=identity(pod),
@@ -52,7 +63,7 @@ def container_config(
         args=expand_all(container.args, env),
         working_dir=container.working_dir,
         env=env,
-        mounts=_mounts(options, mounts_of(container, volumes, dict(env))),
+        mounts=_mounts(options, mounts(dict(env))),
         device_nodes=options.edits.device_nodes,
         cdi_devices=tuple(dict.fromkeys((*claims_cdi, *options.cdi_devices))),
         annotations=options.edits.annotations,
@@ -86,20 +97,33 @@ def security(pod: Pod, container: Container) -> Security:
     def pick(name: str) -> Any:
         return own.get(name, whole.get(name))
 
-    user = pick("runAsUser")
-    if pick("runAsNonRoot") and user == 0:
-        raise InvalidError(
-            f"container {container.name} has runAsNonRoot and will run as root",
-            field="securityContext.runAsUser",
-        )
     capabilities = own.get("capabilities") or {}
     return Security(
         privileged=bool(own.get("privileged")),
-        user=user,
+        user=pick("runAsUser"),
+        non_root=bool(pick("runAsNonRoot")),
         group=pick("runAsGroup"),
-        supplemental_groups=tuple(whole.get("supplementalGroups", ())),
+        supplemental_groups=tuple(whole.get("supplementalGroups") or ()),
+        strict_groups=whole.get("supplementalGroupsPolicy") == "Strict",
         read_only_root=bool(own.get("readOnlyRootFilesystem")),
         add_capabilities=tuple(capabilities.get("add", ())),
         drop_capabilities=tuple(capabilities.get("drop", ())),
         no_new_privileges=own.get("allowPrivilegeEscalation") is False,
+        seccomp=_profile(pick("seccompProfile"), "seccompProfile") or Profile(),
+        apparmor=_profile(pick("appArmorProfile"), "appArmorProfile"),
     )
+
+
+def _profile(given: Mapping[str, Any] | None, field: str) -> Profile | None:
+    if not given:
+        return None
+    kind, name = str(given.get("type", "")), str(given.get("localhostProfile") or "")
+    if kind not in (UNCONFINED, RUNTIME_DEFAULT, LOCALHOST):
+        raise InvalidError(
+            f"{field}.type {kind!r} must be RuntimeDefault, Localhost or Unconfined", field=f"{field}.type"
+        )
+    if kind == LOCALHOST:
+        if not name:
+            raise InvalidError(f"{field}.localhostProfile must be set where type is Localhost", field=field)
+        check_relative(name)
+    return Profile(kind, name if kind == LOCALHOST else "")

@@ -3,50 +3,126 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from dray.api.core import Pod
 from dray.api.core.container import Container, VolumeMount
 from dray.cdi.edits import Mount
-from dray.errors import InvalidError, NotFoundError
+from dray.errors import ConflictError, DeniedError, Error, InvalidError, InvariantError, NotFoundError
+from dray.kubelet.pods import subpaths
 from dray.kubelet.pods.environment import Sources, expand, field_value
+from dray.kubelet.pods.object_files import ObjectFile, check_files, write_files
+from dray.kubelet.runtimes import mounts
+from dray.runtime.clock import Clock
+from dray.runtime.files.durable import make_directory
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.removal import remove_tree
+from dray.runtime.files.safepath import Root
 
 KINDS = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
+_OF_OBJECTS = ("configMap", "secret", "downwardAPI", "projected")
+_IN_MEMORY = ("secret", "projected")
+_VOLUMES, _SUB_PATHS = "volumes", "volume-subpaths"
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """One that exists on the host. `read_only`: whatever the container asks for, it may not write there."""
+
+    path: Path
+    read_only: bool = False
 
 
 class Volumes:
-    """Below `directory`, one folder a pod: `<uid>/volumes/<volume>`. Made before containers, removed after them."""
+    """Below `directory`, one folder a pod, closed to everybody but us. Made before containers, removed after them.
 
-    def __init__(self, directory: Path, sources: Sources) -> None:
+    `<uid>/volumes/<volume>` is what containers see; `<uid>/volume-subpaths/<volume>/<container>/<index>` is where the
+    subPath of a mount is held. `has_mounts`: whether the runtime shows them to containers at all. Without it nothing is
+    mounted: plain processes see the host as it is, and a kubelet without root could not.
+    """
+
+    def __init__(self, directory: Path, sources: Sources, clock: Clock, *, has_mounts: bool) -> None:
         self._directory = directory
         self._sources = sources
+        self._clock = clock
+        self._has_mounts = has_mounts
 
-    def make(self, pod: Pod) -> dict[str, Path]:
-        """The host's path of each volume. Repeatable: what is there is kept, contents of objects are written anew."""
-        found: dict[str, Path] = {}
+    def make(self, pod: Pod) -> dict[str, Volume]:
+        """The volumes by name. Repeatable: what is there is kept, contents of objects are written anew."""
+        found: dict[str, Volume] = {}
         for volume in pod.spec.volumes:
             name = str(volume.get("name", ""))
             kind = next((key for key in volume if key != "name"), "emptyDir")
             try:
-                found[name] = self._make(pod, name, kind, volume.get(kind) or {})
+                path = self._make(pod, name, kind, volume.get(kind) or {})
             except OSError as error:
                 raise from_os_error(error, f"make volume {name} in", str(error.filename)) from error
+            found[name] = Volume(path, read_only=kind in _OF_OBJECTS)
         return found
 
+    def mounts(
+        self, pod: Pod, container: Container, volumes: Mapping[str, Volume], env: Mapping[str, str]
+    ) -> tuple[Mount, ...]:
+        """What a container sees of them. Called before every start of it: subPaths are looked up anew each time."""
+        return tuple(
+            self._mount(pod, container, index, one, volumes, env)
+            for index, one in enumerate(container.volume_mounts)
+        )
+
     def remove(self, uid: str) -> None:
-        """All of a pod's; nothing happens where there are none. What hostPath volumes point to stays."""
+        """All of a pod's; nothing happens where there are none. What hostPath volumes point to stays.
+
+        ConflictError where something is still mounted: behind it may be the host's files, so nothing is removed. May take
+        long: not for the event loop.
+        """
         path = self._directory / _checked(uid)
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
+        if not path.exists():
             return
-        except OSError as error:
-            raise from_os_error(error, "remove the volumes of a pod in", str(path)) from error
+        mounts.unmount_below(path)
+        if left := mounts.mounted_below(path.resolve()):
+            raise ConflictError(
+                f"cannot remove the volumes of pod {uid}: {str(left[0])!r} is still mounted; unmount it, and it is tried again"
+            )
+        remove_tree(path)
+
+    def _mount(
+        self,
+        pod: Pod,
+        container: Container,
+        index: int,
+        mount: VolumeMount,
+        volumes: Mapping[str, Volume],
+        env: Mapping[str, str],
+    ) -> Mount:
+        volume = volumes.get(mount.name)
+        if volume is None:
+            raise InvalidError(f"container {container.name}: the pod has no volume {mount.name!r}")
+        path = volume.path
+        if below := mount.sub_path or expand(mount.sub_path_expr, env):
+            place = self._place(pod, mount.name, container.name, index)
+            try:
+                path = self._held(path, subpaths.check_sub_path(below), place)
+            except InvariantError:
+                raise
+            except Error as error:
+                raise subpaths.told(error, mount.name, container.name) from error
+        return Mount(str(path), mount.mount_path, mount.read_only or volume.read_only)
+
+    def _held(self, volume: Path, below: str, place: Path) -> Path:
+        with subpaths.open_sub_path(volume, below) as found:
+            if not self._has_mounts:
+                return volume / below
+            subpaths.hold(found, place)
+        return place
+
+    def _place(self, pod: Pod, volume: str, container: str, index: int) -> Path:
+        top = self._directory / _checked(pod.metadata.uid) / _SUB_PATHS
+        return top / _checked(volume) / _checked(container) / str(index)
 
     def _make(self, pod: Pod, name: str, kind: str, source: Mapping[str, Any]) -> Path:
         if kind == "hostPath":
@@ -56,35 +132,40 @@ class Volumes:
                 f"volume {name}: {kind} is not supported here; use one of {', '.join(KINDS)}",
                 field=f"spec.volumes[{name}]",
             )
-        path = self._directory / _checked(pod.metadata.uid) / "volumes" / _checked(name)
-        path.mkdir(parents=True, exist_ok=True, mode=0o755)
-        if kind == "emptyDir":
-            path.chmod(0o777)
-            return path
+        path = self._directory / _checked(pod.metadata.uid) / _VOLUMES / _checked(name)
+        make_directory(path.parent)
+        with Root(path.parent) as root, root.open(".") as above:
+            above.directory(name, 0o755).close()
+            if kind == "emptyDir":
+                with above.child(name) as directory:
+                    directory.chmod(0o777)
+                return path
+        if kind in _IN_MEMORY and self._has_mounts:
+            _keep_in_memory(path)
         mode = int(source.get("defaultMode", 0o644))
-        for file, content, own_mode in self._files(pod, name, kind, source):
-            _write(path, file, content, own_mode or mode)
+        files = check_files(name, self._files(pod, name, kind, source, mode))
+        write_files(path, files, self._clock.now())
         return path
 
     def _files(
-        self, pod: Pod, name: str, kind: str, source: Mapping[str, Any]
-    ) -> Iterator[tuple[str, str, int | None]]:
+        self, pod: Pod, name: str, kind: str, source: Mapping[str, Any], mode: int
+    ) -> Iterator[ObjectFile]:
         if kind == "projected":
             for each in source.get("sources", ()):
                 for inner, value in each.items():
-                    if inner not in KINDS or inner == "projected":
+                    if inner not in _OF_OBJECTS or inner == "projected":
                         raise InvalidError(f"volume {name}: {inner} cannot be projected here")
-                    yield from self._files(pod, name, inner, value)
+                    yield from self._files(pod, name, inner, value or {}, mode)
         elif kind == "downwardAPI":
             for item in source.get("items", ()):
                 reference = item.get("fieldRef") or {}
-                yield item["path"], field_value(pod, str(reference.get("fieldPath", ""))), item.get("mode")
+                yield _file(item, field_value(pod, str(reference.get("fieldPath", ""))), mode)
         else:
-            yield from self._object_files(pod, name, kind, source)
+            yield from self._object_files(pod, name, kind, source, mode)
 
     def _object_files(
-        self, pod: Pod, name: str, kind: str, source: Mapping[str, Any]
-    ) -> Iterator[tuple[str, str, int | None]]:
+        self, pod: Pod, name: str, kind: str, source: Mapping[str, Any], mode: int
+    ) -> Iterator[ObjectFile]:
         called = str(source.get("name") or source.get("secretName") or "")
         read = self._sources.config_map if kind == "configMap" else self._sources.secret
         data = read(pod.metadata.namespace, called)
@@ -97,31 +178,14 @@ class Volumes:
         ]
         for item in items:
             if item["key"] in data:
-                yield item["path"], data[item["key"]], item.get("mode")
+                yield _file(item, data[item["key"]], mode)
             elif not source.get("optional"):
                 raise InvalidError(f"volume {name}: {kind.lower()} {called} has no key {item['key']}")
 
 
-def mounts_of(container: Container, volumes: Mapping[str, Path], env: Mapping[str, str]) -> tuple[Mount, ...]:
-    """What a container sees of the pod's volumes."""
-    return tuple(_mount(container, one, volumes, env) for one in container.volume_mounts)
-
-
-def _mount(
-    container: Container, mount: VolumeMount, volumes: Mapping[str, Path], env: Mapping[str, str]
-) -> Mount:
-    path = volumes.get(mount.name)
-    if path is None:
-        raise InvalidError(f"container {container.name}: the pod has no volume {mount.name!r}")
-    below = mount.sub_path or expand(mount.sub_path_expr, env)
-    if below:
-        parts = PurePosixPath(below)
-        if parts.is_absolute() or ".." in parts.parts:
-            raise InvalidError(f"container {container.name}: subPath {below!r} leads out of the volume")
-        path = path / below
-        if not path.exists():
-            path.mkdir(parents=True, mode=0o755)
-    return Mount(str(path), mount.mount_path, mount.read_only)
+def _file(item: Mapping[str, Any], content: str, mode: int) -> ObjectFile:
+    own = item.get("mode")
+    return ObjectFile(str(item["path"]), os.fsencode(content), mode if own is None else int(own))
 
 
 def _host_path(source: Mapping[str, Any]) -> Path:
@@ -144,16 +208,18 @@ def _host_path(source: Mapping[str, Any]) -> Path:
     return path
 
 
-def _write(directory: Path, name: str, content: str, mode: int) -> None:
-    parts = PurePosixPath(name)
-    if parts.is_absolute() or ".." in parts.parts:
-        raise InvalidError(f"file {name!r} leads out of its volume", field="path")
-    path = directory / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.write_text(content)
-    temporary.chmod(mode)
-    temporary.replace(path)
+def _keep_in_memory(path: Path) -> None:
+    """A Secret does not reach the disk, where we may mount. Mounted already, by the kubelet of before: left as it is."""
+    if path.resolve() in mounts.mounted_below(path.resolve()):
+        return
+    flags = mounts.MS_NODEV | mounts.MS_NOSUID | mounts.MS_NOEXEC
+    with contextlib.suppress(
+        DeniedError
+    ):  # a rootless kubelet: its own directory is closed to others all the same
+        try:
+            mounts.mount("tmpfs", path, "tmpfs", flags, "mode=755,noswap")
+        except InvalidError:  # a kernel before 6.4
+            mounts.mount("tmpfs", path, "tmpfs", flags, "mode=755")
 
 
 def _checked(name: str) -> str:

@@ -50,18 +50,35 @@ class SandboxConfig:
     annotations: tuple[tuple[str, str], ...] = ()
 
 
+UNCONFINED, RUNTIME_DEFAULT, LOCALHOST = "Unconfined", "RuntimeDefault", "Localhost"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Of seccomp or AppArmor, in the pod's words. `name`: of LOCALHOST, a file below the node's own, or a loaded profile."""
+
+    type: str = UNCONFINED
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Security:
     """What a container may do. None: as the image, or the runtime, has it."""
 
     privileged: bool = False
     user: int | None = None
+    non_root: bool = False
+    """It is not started where it would run as user 0."""
     group: int | None = None
     supplemental_groups: tuple[int, ...] = ()
+    strict_groups: bool = False
+    """Only these groups: none that the image's files add."""
     read_only_root: bool = False
     add_capabilities: tuple[str, ...] = ()
     drop_capabilities: tuple[str, ...] = ()
     no_new_privileges: bool = False
+    seccomp: Profile = Profile()
+    apparmor: Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +151,11 @@ class Runtime(Protocol):
     @property
     def name(self) -> str:
         """As in a container's status: the part before `://`."""
+        ...
+
+    @property
+    def has_mounts(self) -> bool:
+        """Whether containers see what is in `ContainerConfig.mounts`, and nothing else of the host."""
         ...
 
     async def check_ready(self) -> None:

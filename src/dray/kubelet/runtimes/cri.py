@@ -32,7 +32,7 @@ from dray.kubelet.runtimes.contract import (
     State,
 )
 from dray.kubelet.runtimes.cri_events import Changes
-from dray.kubelet.runtimes.cri_images import ensure_image
+from dray.kubelet.runtimes.cri_images import ensure_image, image_user
 from dray.kubelet.runtimes.cri_logs import LogKeeper
 from dray.kubelet.runtimes.cri_requests import (
     cgroup_parent,
@@ -41,7 +41,10 @@ from dray.kubelet.runtimes.cri_requests import (
 )
 from dray.kubelet.runtimes.cri_told import container_told, create_error, is_busy, is_cut_off
 from dray.kubelet.runtimes.cri_view import CriView
+from dray.kubelet.runtimes.hidden import masked_paths
 from dray.kubelet.runtimes.records import START_ERROR
+from dray.kubelet.runtimes.seccomp import PROFILES
+from dray.kubelet.runtimes.users import check_non_root
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory
 from dray.runtime.files.oserrors import from_os_error
@@ -69,6 +72,8 @@ class CriSettings(msgspec.Struct, frozen=True):
     cgroup: str | None = None
     """Where pods are put. None: in a group of this kubelet's own, in the form that the runtime needs."""
     logs: LogLimits = LogLimits()
+    seccomp: Path = PROFILES
+    """Where the node's own seccomp profiles are."""
 
 
 class CriRuntime:
@@ -85,6 +90,11 @@ class CriRuntime:
     def name(self) -> str:
         """As it calls itself."""
         return self._name
+
+    @property
+    def has_mounts(self) -> bool:
+        """Made by the runtime."""
+        return True
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -176,7 +186,14 @@ class CriRuntime:
             if fits or container_told(one, status).state is not State.CREATED:
                 return one.id
             await self.remove(one.id)
-        request = container_request(await self._ready_sandbox(sandbox), config, self._settings.owner)
+        await self._check_user(config)
+        request = container_request(
+            await self._ready_sandbox(sandbox),
+            config,
+            self._settings.owner,
+            masked=masked_paths(),
+            seccomp=self._settings.seccomp,
+        )
         try:
             answer = await self._runtime.create_container(request, timeout=_WORK_SECONDS)
         except InvariantError:
@@ -185,6 +202,12 @@ class CriRuntime:
             raise create_error(error, config) from error
         self._changes.note()
         return answer.container_id
+
+    async def _check_user(self, config: ContainerConfig) -> None:
+        if config.security.non_root:
+            own = config.security.user
+            uid, name = (own, "") if own is not None else await image_user(self._images, config.image)
+            check_non_root(config, uid, name)
 
     async def _ready_sandbox(self, sandbox: str) -> pb.PodSandboxStatus:
         status = await self._view.sandbox_status(sandbox)

@@ -43,6 +43,14 @@ async def is_here(images: ImagesClient, image: str) -> bool:
     return answer.HasField("image")
 
 
+async def image_user(images: ImagesClient, image: str) -> tuple[int | None, str]:
+    """Who it runs as by itself: a number, or None and a name that only its own files know. Without either it is root."""
+    answer = await images.image_status(pb.ImageStatusRequest(image=_spec(image)))
+    if answer.image.HasField("uid"):
+        return answer.image.uid.value, ""
+    return (None, answer.image.username) if answer.image.username else (0, "")
+
+
 def check_name(image: str) -> None:
     """InvalidError for the ways to give an image that need no registry: those are runc's. A CRI runtime has its own.
 

@@ -6,12 +6,20 @@ The runtime keeps all state there is. What it does not tell of a sandbox later, 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dray.errors import InvalidError
-from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, SandboxConfig, Security
-from dray.kubelet.runtimes.oci_spec import MASKED, READ_ONLY
+from dray.kubelet.runtimes.contract import (
+    LOCALHOST,
+    ContainerConfig,
+    PodIdentity,
+    Profile,
+    SandboxConfig,
+    Security,
+)
+from dray.kubelet.runtimes.hidden import MASKED, READ_ONLY
+from dray.kubelet.runtimes.seccomp import PROFILES
 from dray.wire.gen import cri_v1_pb2 as pb
 
 OWNER = "dray.internal/kubelet"
@@ -74,14 +82,23 @@ def sandbox_config_again(status: pb.PodSandboxStatus, *, privileged: bool) -> pb
 def _sandbox_linux(
     cgroup: str, namespaces: pb.NamespaceOption, *, privileged: bool
 ) -> pb.LinuxPodSandboxConfig:
-    security = pb.LinuxSandboxSecurityContext(namespace_options=namespaces, privileged=privileged)
+    # The process that holds the sandbox needs no more than the default, whatever its containers may do.
+    profile = pb.SecurityProfile(profile_type=pb.SecurityProfile.RuntimeDefault)
+    security = pb.LinuxSandboxSecurityContext(
+        namespace_options=namespaces, privileged=privileged, seccomp=profile
+    )
     return pb.LinuxPodSandboxConfig(cgroup_parent=cgroup, security_context=security)
 
 
 def container_request(
-    sandbox: pb.PodSandboxStatus, config: ContainerConfig, owner: str
+    sandbox: pb.PodSandboxStatus,
+    config: ContainerConfig,
+    owner: str,
+    *,
+    masked: Sequence[str] = MASKED,
+    seccomp: Path = PROFILES,
 ) -> pb.CreateContainerRequest:
-    """A new container in a sandbox that exists."""
+    """A new container in a sandbox that exists. `seccomp`: where the node's own profiles are."""
     again = sandbox_config_again(sandbox, privileged=config.security.privileged)
     own = {RESTARTS: str(config.attempt)}
     made = pb.ContainerConfig(
@@ -106,7 +123,7 @@ def container_request(
         log_path=_log_path(config.log_path, Path(again.log_directory)),
         linux=pb.LinuxContainerConfig(
             resources=_resources(config),
-            security_context=_security(config.security, sandbox.linux.namespaces.options),
+            security_context=_security(config.security, sandbox.linux.namespaces.options, masked, seccomp),
         ),
     )
     return pb.CreateContainerRequest(pod_sandbox_id=sandbox.id, config=made, sandbox_config=again)
@@ -127,7 +144,9 @@ def _resources(config: ContainerConfig) -> pb.LinuxContainerResources:
     )
 
 
-def _security(wanted: Security, namespaces: pb.NamespaceOption) -> pb.LinuxContainerSecurityContext:
+def _security(
+    wanted: Security, namespaces: pb.NamespaceOption, masked: Sequence[str], profiles: Path
+) -> pb.LinuxContainerSecurityContext:
     found = pb.LinuxContainerSecurityContext(
         privileged=wanted.privileged,
         namespace_options=namespaces,
@@ -138,14 +157,23 @@ def _security(wanted: Security, namespaces: pb.NamespaceOption) -> pb.LinuxConta
             add_capabilities=[_short(name) for name in wanted.add_capabilities],
             drop_capabilities=[_short(name) for name in wanted.drop_capabilities],
         ),
-        masked_paths=() if wanted.privileged else MASKED,
+        masked_paths=() if wanted.privileged else masked,
         readonly_paths=() if wanted.privileged else READ_ONLY,
+        supplemental_groups_policy=pb.Strict if wanted.strict_groups else pb.Merge,
+        seccomp=_profile(wanted.seccomp, profiles),
     )
+    if wanted.apparmor is not None:
+        found.apparmor.CopyFrom(_profile(wanted.apparmor))
     if wanted.user is not None:
         found.run_as_user.value = wanted.user
     if wanted.group is not None:
         found.run_as_group.value = wanted.group
     return found
+
+
+def _profile(wanted: Profile, directory: Path | None = None) -> pb.SecurityProfile:
+    name = str(directory / wanted.name) if directory and wanted.type == LOCALHOST else wanted.name
+    return pb.SecurityProfile(profile_type=wanted.type, localhost_ref=name)
 
 
 def _short(capability: str) -> str:

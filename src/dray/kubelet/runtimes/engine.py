@@ -19,6 +19,11 @@ class Engine(Protocol):
         """The runtime's name."""
         ...
 
+    @property
+    def has_mounts(self) -> bool:
+        """As the runtime's."""
+        ...
+
     async def check_ready(self) -> None:
         """UnavailableError or DeniedError where nothing can be run, and why."""
         ...

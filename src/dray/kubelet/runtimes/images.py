@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import platform
 import secrets
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,10 @@ from dray.kubelet.runtimes.oci_spec import ImageConfig
 from dray.runtime.files import durable
 from dray.runtime.files.oserrors import from_os_error
 
+IMAGES = Path("/var/lib/dray/images")
 WAYS = (
     "there is no registry here; give a root directory (/path or dir:/path), an OCI layout (oci:/path or oci:/path:tag),"
-    " or host (the host's own files, with --allow-host-image)"
+    " both below an --image-dir, or host (the host's own files, with --allow-host-image)"
 )
 HOST = "host"
 _UNFINISHED = ".unfinished-"
@@ -40,11 +43,16 @@ class Image(msgspec.Struct, frozen=True):
 
 
 class Images:
-    """The images of this machine. `cache` holds unpacked ones under the digest of their manifest."""
+    """The images of this machine. `cache` holds unpacked ones under the digest of their manifest.
 
-    def __init__(self, cache: Path, *, allow_host: bool) -> None:
+    Who writes a pod must not choose a directory of the host: images lie below one of `directories`, once all links are
+    followed. With `allow_host` there is nothing left to hide.
+    """
+
+    def __init__(self, cache: Path, *, allow_host: bool, directories: Sequence[Path] = ()) -> None:
         self._cache = cache
         self._allow_host = allow_host
+        self._directories = directories
 
     def have(self, reference: str) -> Image:
         """Unpacked if need be, which may take long: not for the event loop. NotFoundError names the ways to give one."""
@@ -56,14 +64,31 @@ class Images:
             return Image(Path("/"), is_host=True)
         if reference.startswith("oci:/"):
             return self._layout(reference.removeprefix("oci:"), reference)
-        path = Path(reference.removeprefix("dir:"))
-        if not path.is_absolute():
+        given = reference.removeprefix("dir:")
+        if not given.startswith("/") or "\0" in given:
             raise NotFoundError(f"no image {reference!r}: {WAYS}", kind="image", name=reference)
+        path = self._allowed(Path(given), reference)
         if not path.is_dir():
             raise NotFoundError(
                 f"no image {reference!r}: there is no such directory", kind="image", name=reference
             )
-        return Image(path)
+        return Image(path, is_host=path == Path("/"))
+
+    def _allowed(self, path: Path, reference: str) -> Path:
+        """Where it really is. DeniedError where that is no place for images, also where nothing is there: what exists on
+        the host is not for pods to find out."""
+        found = resolved(path)
+        if found and (self._allow_host or any(found.is_relative_to(one) for one in self._places())):
+            return found
+        told = ", ".join(str(one) for one in self._directories) or "none"
+        raise DeniedError(
+            f"image {reference!r} is not below a directory for images ({told}): move it there, or allow its directory"
+            " with --image-dir",
+            what=f"run image {reference}",
+        )
+
+    def _places(self) -> Iterator[Path]:
+        return filter(None, map(resolved, self._directories))
 
     def sweep(self) -> None:
         """Remove what a crash left half unpacked."""
@@ -71,10 +96,10 @@ class Images:
             shutil.rmtree(path, ignore_errors=True)
 
     def _layout(self, text: str, reference: str) -> Image:
-        path, tag = Path(text), ""
+        path, tag = self._allowed(Path(text), reference), ""
         if not path.is_dir():
             before, _, tag = text.rpartition(":")
-            path = Path(before)
+            path = self._allowed(Path(before or "/"), reference)
         if not (path / "index.json").is_file():
             message = f"no image {reference!r}: there is no OCI layout (index.json) in {str(path)!r}"
             raise NotFoundError(message, kind="image", name=reference)
@@ -83,7 +108,7 @@ class Images:
             digest = layout.choose(tag)
             manifest = layout.json(digest)
             config = _config(layout.json(manifest["config"]["digest"]))
-            return Image(self._unpacked(layout, digest, manifest), config)
+            return Image(self._unpacked(layout, digest, manifest).resolve(), config)
         except OSError as error:
             raise from_os_error(error, "read the image", str(error.filename or path)) from error
         except (KeyError, TypeError, AttributeError, msgspec.MsgspecError) as error:
@@ -156,6 +181,15 @@ class _Layout:
         if found != hexadecimal:
             raise InvalidError(f"{str(path)!r} is damaged: its content has the digest {found}", field=digest)
         return path
+
+
+def resolved(path: Path) -> Path | None:
+    """Without links; None where a part cannot be looked at. Links of /proc to the root or directory of another process are
+    read as text, so they lead nowhere else."""
+    try:
+        return Path(os.path.realpath(path))
+    except (OSError, ValueError):
+        return None
 
 
 def _for_this_machine(entries: list[Json], path: Path) -> str:

@@ -71,6 +71,11 @@ class KeptRuntime:
         """The engine's."""
         return self._engine.name
 
+    @property
+    def has_mounts(self) -> bool:
+        """The engine's."""
+        return self._engine.has_mounts
+
     async def __aenter__(self) -> Self:
         self._store.prepare()
         items = {*self._store.ids(CONTAINERS), *self._store.ids(SANDBOXES)}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from dray.runtime.files.oserrors import from_os_error
 
-MS_RDONLY, MS_NODEV, MS_NOSUID, MS_BIND = 0x1, 0x4, 0x2, 0x1000
-_MNT_DETACH = 2
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND = 0x1, 0x2, 0x4, 0x8, 0x1000
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -27,7 +27,7 @@ def mount(source: str, target: Path, kind: str, flags: int = 0, options: str = "
 
 def unmount(target: Path) -> None:
     """Take the topmost mount off, even if it is in use; nothing there is fine."""
-    if _libc.umount2(os.fsencode(target), _MNT_DETACH) != 0:
+    if _libc.umount2(os.fsencode(target), _MNT_DETACH | _UMOUNT_NOFOLLOW) != 0:
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOENT):
             raise from_os_error(OSError(code, os.strerror(code)), "unmount", str(target))

@@ -11,26 +11,14 @@ from dray.cdi.edits import DeviceNode, Mount
 from dray.cdi.host import Stat
 from dray.errors import HardwareError, InvalidError
 from dray.kubelet.runtimes.capabilities import ALL_CAPABILITIES, choose
-from dray.kubelet.runtimes.contract import ContainerConfig
+from dray.kubelet.runtimes.contract import LOCALHOST, RUNTIME_DEFAULT, ContainerConfig
+from dray.kubelet.runtimes.hidden import MASKED, READ_ONLY
+from dray.kubelet.runtimes.seccomp import default_profile
 from dray.kubelet.runtimes.users import Owner
 
 OciSpec = dict[str, Any]
 
 DEFAULT_PATH: Final = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-MASKED: Final = (
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/latency_stats",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-)
-READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 _PERIOD: Final = 100_000
 _NO_RUN: Final = ("nosuid", "noexec", "nodev")
 # Destination, type, source, options.
@@ -71,11 +59,17 @@ class Place:
     own: tuple[str, ...] = ("pid", "mount")
     known_capabilities: tuple[str, ...] = ALL_CAPABILITIES
     """Those that can be given here."""
+    masked: tuple[str, ...] = MASKED
+    machine: str = "x86_64"
+    seccomp: Mapping[str, Any] | None = None
+    """The profile of this node that the pod names, where it names one."""
+    oom_score: int = 0
 
 
 def make_spec(config: ContainerConfig, image: ImageConfig, owner: Owner, place: Place, stat: Stat) -> OciSpec:
     """CDI devices are not in it: `dray.cdi.inject` adds them. HardwareError for a node that is not on the host."""
     privileged = config.security.privileged
+    seccomp = _seccomp(config, place)
     return {
         "ociVersion": "1.0.2",
         "process": _process(config, image, owner, place),
@@ -85,8 +79,9 @@ def make_spec(config: ContainerConfig, image: ImageConfig, owner: Owner, place: 
         "linux": {
             "cgroupsPath": place.cgroup,
             "namespaces": _namespaces(place),
-            "maskedPaths": [] if privileged else list(MASKED),
+            "maskedPaths": [] if privileged else list(place.masked),
             "readonlyPaths": [] if privileged else list(READ_ONLY),
+            **({"seccomp": seccomp} if seccomp else {}),
             **_devices(config, owner, stat),
         },
     }
@@ -123,7 +118,33 @@ def _process(config: ContainerConfig, image: ImageConfig, owner: Owner, place: P
         "cwd": config.working_dir or image.working_dir or "/",
         "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), names),
         "noNewPrivileges": config.security.no_new_privileges and not config.security.privileged,
+        "oomScoreAdj": place.oom_score,
+        **_apparmor(config),
     }
+
+
+def _seccomp(config: ContainerConfig, place: Place) -> Mapping[str, Any] | None:
+    """None for a privileged container, and where the pod names no profile: then Kubernetes has none either."""
+    kind = config.security.seccomp.type
+    if config.security.privileged:
+        return None
+    if kind == RUNTIME_DEFAULT:
+        return default_profile(choose(config.security, place.known_capabilities), place.machine)
+    return place.seccomp if kind == LOCALHOST else None
+
+
+def _apparmor(config: ContainerConfig) -> OciSpec:
+    """A profile that is loaded on the node. InvalidError for the runtime's default: there is none, and less is not given."""
+    wanted = config.security.apparmor
+    if wanted is None or config.security.privileged:
+        return {}
+    if wanted.type == RUNTIME_DEFAULT:
+        raise InvalidError(
+            "appArmorProfile RuntimeDefault: runc has no default profile; name one that is loaded on the node"
+            " (Localhost), leave the field out, or use --runtime cri",
+            field="securityContext.appArmorProfile",
+        )
+    return {"apparmorProfile": wanted.name} if wanted.type == LOCALHOST else {}
 
 
 def _namespaces(place: Place) -> list[OciSpec]:

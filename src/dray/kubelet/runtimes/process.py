@@ -6,6 +6,7 @@ command are applied; what is not is named in a warning for every container.
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Sequence, Set
 from pathlib import Path
@@ -17,6 +18,7 @@ from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits, Security
 from dray.kubelet.runtimes.kept import KeptRuntime
 from dray.kubelet.runtimes.liveness import Identity, find_marked, send, wait_ended
 from dray.kubelet.runtimes.records import SandboxRecord
+from dray.kubelet.runtimes.users import check_non_root
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
 
@@ -54,6 +56,11 @@ class ProcessEngine:
         """Says in every container id what this is."""
         return NAME
 
+    @property
+    def has_mounts(self) -> bool:
+        """They see all of the host."""
+        return False
+
     async def check_ready(self) -> None:
         """Processes can always be run."""
 
@@ -80,6 +87,7 @@ class ProcessEngine:
                 f"container {config.name} needs a command: the process runtime does not read images",
                 field="command",
             )
+        check_non_root(config, os.geteuid())
         if missing := not_applied(config):
             _log.warning(
                 "runs without isolation, as a plain process of the host",

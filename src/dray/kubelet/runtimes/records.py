@@ -12,7 +12,6 @@ import errno
 import hashlib
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -20,11 +19,12 @@ from typing import TypeVar
 
 import msgspec
 
-from dray.errors import NotFoundError
+from dray.errors import Error, NotFoundError
 from dray.kubelet.runtimes.contract import Container, PodIdentity, State
 from dray.kubelet.runtimes.liveness import Identity
 from dray.runtime.files import durable
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.removal import remove_tree
 from dray.runtime.logs import get_log
 
 START_ERROR = "StartError"
@@ -195,8 +195,9 @@ class Store:
         return [self.root / TRASH / name for name in self.ids(TRASH)]
 
     def empty(self, path: Path) -> None:
-        """Remove it for good. Nothing may be mounted below it."""
-        shutil.rmtree(path, ignore_errors=True)
+        """Remove it for good. What cannot be removed now is left for the next start: nothing may be mounted below it."""
+        with contextlib.suppress(Error):
+            remove_tree(path)
 
     def sandbox(self, item: str) -> SandboxRecord:
         """NotFoundError when there is none."""

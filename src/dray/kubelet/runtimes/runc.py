@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import platform
 import shutil
 import signal
 import sys
@@ -25,14 +26,16 @@ from dray.cdi.registry import DIRECTORIES, read_registry
 from dray.errors import Error, InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.runtimes import mounts, namespaces
 from dray.kubelet.runtimes.capabilities import ALL_CAPABILITIES
-from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits
+from dray.kubelet.runtimes.contract import LOCALHOST, ContainerConfig, LogLimits
+from dray.kubelet.runtimes.hidden import masked_paths
 from dray.kubelet.runtimes.host_devices import with_host_devices
-from dray.kubelet.runtimes.images import Image, Images
+from dray.kubelet.runtimes.images import IMAGES, Image, Images
 from dray.kubelet.runtimes.kept import KeptRuntime
 from dray.kubelet.runtimes.liveness import Identity, send, wait_ended
 from dray.kubelet.runtimes.oci_spec import Place, make_spec
 from dray.kubelet.runtimes.records import CONTAINERS, SANDBOXES, TRASH, SandboxRecord, make_id, write
-from dray.kubelet.runtimes.users import Owner, find_owner
+from dray.kubelet.runtimes.seccomp import PROFILES
+from dray.kubelet.runtimes.users import Owner, check_non_root, find_owner
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.safepath import Links, Root
 from dray.runtime.logs import get_log
@@ -56,6 +59,10 @@ class RuncSettings(msgspec.Struct, frozen=True):
     allow_host_image: bool = False
     cdi_directories: tuple[Path, ...] = tuple(DIRECTORIES)
     logs: LogLimits = LogLimits()
+    image_dirs: tuple[Path, ...] = (IMAGES,)
+    """Images are taken from below these; from anywhere with `allow_host_image`, which shows everything anyhow."""
+    seccomp: Path = PROFILES
+    """Where the node's own seccomp profiles are."""
 
 
 class RuncRuntime(KeptRuntime):
@@ -71,13 +78,20 @@ class RuncEngine:
     def __init__(self, settings: RuncSettings) -> None:
         self._settings = settings
         self._state = settings.root / "runc"
-        self._images = Images(settings.root / "images", allow_host=settings.allow_host_image)
+        self._images = Images(
+            settings.root / "images", allow_host=settings.allow_host_image, directories=settings.image_dirs
+        )
         self._threads = Threads()
 
     @property
     def name(self) -> str:
         """As containerd would say it of itself."""
         return NAME
+
+    @property
+    def has_mounts(self) -> bool:
+        """All in a mount namespace of their own."""
+        return True
 
     async def check_ready(self) -> None:
         """Root, runc and overlay file systems are needed."""
@@ -115,6 +129,8 @@ class RuncEngine:
     ) -> dict[str, object]:
         """The bundle. InvalidError for unknown CDI devices, HardwareError for device nodes that are not there."""
         image = await self._image(config.image)
+        owner = _owner(config, image)
+        check_non_root(config, owner.uid)
         bundle = staged / "bundle"
         (bundle / "rootfs").mkdir(parents=True)
         shared = {
@@ -127,8 +143,11 @@ class RuncEngine:
             shared,
             _own(sandbox),
             _known_capabilities(),
+            masked_paths(),
+            platform.machine(),
+            _local_profile(config, self._settings.seccomp),
+            _oom_score(),
         )
-        owner = _owner(config, image)
         spec = make_spec(with_host_devices(config), image.config, owner, place, host_stat)
         if config.cdi_devices:
             spec = inject(spec, read_registry(self._settings.cdi_directories), config.cdi_devices, host_stat)
@@ -224,6 +243,26 @@ def _known_capabilities() -> tuple[str, ...]:
     return tuple(name for place, name in enumerate(ALL_CAPABILITIES) if mask >> place & 1)
 
 
+def _local_profile(config: ContainerConfig, directory: Path) -> dict[str, Any] | None:
+    """The seccomp profile of the node that the pod names, as its file has it."""
+    wanted = config.security.seccomp
+    if wanted.type != LOCALHOST or config.security.privileged:
+        return None
+    try:
+        with Root(directory) as root, root.open(wanted.name, links=Links.WITHIN) as file:
+            return msgspec.json.decode(file.read(_FILE_LIMIT), type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        path = directory / wanted.name
+        raise InvalidError(
+            f"seccomp profile {str(path)!r} is no JSON object: {error}", field="seccompProfile"
+        ) from error
+
+
+def _oom_score() -> int:
+    """Ours, but never one that spares a container: a kubelet is often the last that the kernel may end."""
+    return max(0, int(Path("/proc/self/oom_score_adj").read_text()))
+
+
 def _owner(config: ContainerConfig, image: Image) -> Owner:
     with Root(image.rootfs) as root:
         return find_owner(
@@ -248,15 +287,20 @@ def mount_rootfs(directory: Path) -> None:
         return
     image: dict[str, Any] = msgspec.json.decode((directory / "image.json").read_bytes())
     mounts.unmount_below(directory)
-    if image["host"]:
-        _mount_memory(layer)
-        _mount_overlay(Path(image["rootfs"]), layer, target)
-        return
-    try:
-        _mount_overlay(Path(image["rootfs"]), layer, target)
-    except Error:  # an overlay cannot lie on every file system, not on another overlay for one
-        _mount_memory(layer)
-        _mount_overlay(Path(image["rootfs"]), layer, target)
+    # The image was found without links on the way; one that is there now was put there since.
+    with Root(Path("/")) as root, root.open(image["rootfs"].strip("/") or ".") as rootfs:
+        _mount_over(Path(rootfs.proc_path), layer, target, in_memory=image["host"])
+
+
+def _mount_over(lower: Path, layer: Path, target: Path, *, in_memory: bool) -> None:
+    if not in_memory:
+        try:
+            _mount_overlay(lower, layer, target)
+            return
+        except Error:  # an overlay cannot lie on every file system, not on another overlay for one
+            pass
+    _mount_memory(layer)
+    _mount_overlay(lower, layer, target)
 
 
 def _mount_memory(layer: Path) -> None:

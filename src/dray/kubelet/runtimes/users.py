@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dray.errors import InvalidError
-from dray.kubelet.runtimes.contract import Security
+from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
+
+_HIGHEST = 2**32 - 2
+"""The kernel's numbers have 32 bits, and the last one means "none"."""
+_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,25 +27,61 @@ def find_owner(security: Security, user: str, passwd: str = "", group: str = "")
     if security.user is not None:
         name, group_name = str(security.user), ""
     entry = _entry(_rows(passwd), name or "0", 2)
-    if entry is None and not (name or "0").isdigit():
+    if entry is None and not _is_number(name or "0"):
         raise InvalidError(f"the image has no user {name!r} in its /etc/passwd", field="runAsUser")
     uid = int(entry[2]) if entry else int(name or "0")
     gid = int(entry[3]) if entry else 0
     if group_name:
         found = _entry(_rows(group), group_name, 2)
-        if found is None and not group_name.isdigit():
+        if found is None and not _is_number(group_name):
             raise InvalidError(f"the image has no group {group_name!r} in its /etc/group", field="runAsGroup")
         gid = int(found[2]) if found else int(group_name)
     if security.group is not None:
         gid = security.group
-    member_of = {int(row[2]) for row in _rows(group) if entry and entry[0] in row[3].split(",")}
-    return Owner(uid, gid, tuple(sorted({gid, *member_of, *security.supplemental_groups})))
+    is_merged = entry is not None and not security.strict_groups
+    member_of = {int(row[2]) for row in _rows(group) if is_merged and entry and entry[0] in row[3].split(",")}
+    groups = tuple(sorted({gid, *member_of, *security.supplemental_groups}))
+    if wrong := [number for number in (uid, *groups) if not 0 <= number <= _HIGHEST]:
+        raise InvalidError(
+            f"{wrong[0]} is no number of a user or group: they go from 0 to {_HIGHEST}", field="runAsUser"
+        )
+    return Owner(uid, gid, groups)
+
+
+def check_non_root(config: ContainerConfig, uid: int | None, name: str = "") -> None:
+    """InvalidError, in the kubelet's words, where a pod with runAsNonRoot would run as root, or nobody can tell.
+
+    `uid` is who it will run as, by image and pod; None where the image has only a `name` that was not looked up.
+    """
+    if not config.security.non_root:
+        return
+    where = f'(pod: "{_full_name(config.pod)}", container: {config.name})'
+    if config.security.user == 0:
+        raise InvalidError(f"container's runAsUser breaks non-root policy {where}", field="runAsUser")
+    if uid == 0:
+        raise InvalidError(
+            f"container has runAsNonRoot and image will run as root {where}", field="runAsNonRoot"
+        )
+    if uid is None:
+        text = f"container has runAsNonRoot and image has non-numeric user ({name}), cannot verify user is non-root {where}"
+        raise InvalidError(text, field="runAsNonRoot")
+
+
+def _full_name(pod: PodIdentity) -> str:
+    return f"{pod.name}_{pod.namespace}({pod.uid})"
+
+
+def _is_number(text: str) -> bool:
+    """As the kernel's tools read one; Python takes other scripts' digits for numbers too, and not all of them."""
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 def _rows(text: str) -> list[list[str]]:
     """Lines that hold what we need; others, which every such file may have, do not count."""
     rows = [line.strip().split(":") for line in text.splitlines()]
-    return [row for row in rows if len(row) >= 4 and row[2].isdigit() and (row[3].isdigit() or len(row) == 4)]
+    return [
+        row for row in rows if len(row) >= 4 and _is_number(row[2]) and (_is_number(row[3]) or len(row) == 4)
+    ]
 
 
 def _entry(rows: list[list[str]], name: str, number: int) -> list[str] | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import BinaryIO
 
 from dray.api.core import Pod
-from dray.errors import InvalidError, NotFoundError
+from dray.errors import DeniedError, InvalidError, NotFoundError
 from dray.kubelet.pods.known import KnownPod
 from dray.kubelet.pods.start import log_directory
 from dray.kubelet.pods.status import CREATING
@@ -116,13 +117,18 @@ def _instead(file: BinaryIO, other: BinaryIO, opened: BinaryIO) -> BinaryIO:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """To read."""
+    """To read. What is no plain file was put there by somebody: a link would show another file of the host, and a FIFO
+    would keep us waiting."""
     try:
-        return path.open("rb", buffering=0)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise DeniedError(f"the log {str(path)!r} is not a regular file", what=f"read {path}")
     except FileNotFoundError:
         raise NotFoundError(f"the log {str(path)!r} is gone", kind="log", name=path.name) from None
     except OSError as error:
         raise from_os_error(error, "read", str(path)) from error
+    return os.fdopen(descriptor, "rb", buffering=0)
 
 
 def _successor(file: BinaryIO, path: Path) -> BinaryIO | None:
