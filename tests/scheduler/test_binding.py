@@ -14,7 +14,8 @@ from dray.client.requests import DeleteOptions
 from dray.runtime.clock import SystemClock
 from dray.scheduler.binding import Binder, Bindings
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.cycle import Cycle, Placed
+from dray.scheduler.cycle import Cycle
+from dray.scheduler.decision import Placed
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.writing import Writer
 from tests.campaign import campaign

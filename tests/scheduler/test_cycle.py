@@ -9,7 +9,8 @@ from dray.allocation.profiles import CORRECT
 from dray.api.core import Pod
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.cycle import FEASIBLE, Cycle, CycleOptions, Failed, Placed, Refused, Score
+from dray.scheduler.cycle import FEASIBLE, Cycle, CycleOptions, Score
+from dray.scheduler.decision import Failed, Placed, Refused
 from dray.scheduler.fit.filters import Fit
 from dray.scheduler.fit.rejection import NODE_AFFINITY, NODE_RESOURCES_FIT
 from dray.scheduler.nodes import Nodes

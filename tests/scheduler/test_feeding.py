@@ -12,7 +12,8 @@ from dray.client.store import Added, Deleted, Entry, Modified
 from dray.runtime.clock import FakeClock
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.cycle import Cycle, Placed
+from dray.scheduler.cycle import Cycle
+from dray.scheduler.decision import Placed
 from dray.scheduler.feeding import BY_CLAIM, Feed, claims_of
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, claims_gate, device_hints

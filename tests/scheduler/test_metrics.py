@@ -4,6 +4,8 @@ from dray.client.access import ClusterAccess
 from dray.client.client import Client
 from dray.runtime.clock import FakeClock
 from dray.runtime.metrics import Metrics
+from dray.runtime.quarantine import Quarantine
+from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.binding import Bindings
 from dray.scheduler.events import Teller
 from dray.scheduler.fit.rejection import NODE_AFFINITY
@@ -17,7 +19,8 @@ def test_what_a_scrape_says() -> None:
     metrics, queue, bindings = Metrics(), SchedulingQueue(fit_hints()), Bindings(4)
     teller = Teller(Client(ClusterAccess("http://x")), "dray", FakeClock(), lambda one: None)
     found = SchedulerMetrics(metrics, "me")
-    found.watch(queue, bindings, teller)
+    clock = FakeClock()
+    found.watch(queue, bindings, teller, Apart(ApartOptions(), clock), Quarantine(None, clock))
     queue.put(make_pod("active"), 0.0)
     queue.put(make_pod("gated", schedulingGates=[{"name": "g"}]), 0.0)
     queue.put(make_pod("refused", priority=9), 0.0)

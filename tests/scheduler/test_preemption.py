@@ -12,7 +12,8 @@ from dray.api.codec import view
 from dray.api.core import Pod
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.cycle import Cycle, Placed, Refused
+from dray.scheduler.cycle import Cycle
+from dray.scheduler.decision import Placed, Refused
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.preemption import PodDisruptionBudget, Victims, choose_victims, may_preempt
 from tests.campaign import seeds

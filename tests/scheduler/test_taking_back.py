@@ -21,7 +21,8 @@ from dray.runtime.clock import SystemClock
 from dray.scheduler.binding import Binder, Bindings
 from dray.scheduler.claims import writes
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.cycle import Cycle, Placed
+from dray.scheduler.cycle import Cycle
+from dray.scheduler.decision import Placed
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.taking_back import Taker
 from dray.scheduler.writing import Writer

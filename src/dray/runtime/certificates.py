@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from dray.errors import HardwareError
+from dray.errors import HardwareError, InvalidError
 from dray.runtime.files.durable import make_directory, open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
 
@@ -37,12 +37,28 @@ class Serving:
     key: Path
 
 
-def server_context(serving: Serving) -> ssl.SSLContext:
-    """For a server that listens with these files; read now, so later ones count from the next start on."""
+def server_context(serving: Serving, client_ca: Path | None = None) -> ssl.SSLContext:
+    """For a server that listens with these files; read now, so later ones count from the next start on.
+
+    With `client_ca` a client may show a certificate, and one of another authority ends the connection; who must show
+    one is for the server to say.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(serving.certificate, serving.key)
+    if client_ca is not None:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        _trust(context, client_ca)
     return context
+
+
+def _trust(context: ssl.SSLContext, file: Path) -> None:
+    try:
+        context.load_verify_locations(file)
+    except ssl.SSLError as error:
+        raise InvalidError(f"{str(file)!r} holds no certificate in PEM form: {error}") from error
+    except OSError as error:
+        raise from_os_error(error, "read the authority of clients in", str(file)) from error
 
 
 def serving_certificate(directory: Path, names: Sequence[str], now: datetime) -> Serving:

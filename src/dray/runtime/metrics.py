@@ -17,7 +17,7 @@ from prometheus_client import (
 )
 
 from dray.errors import InvariantError
-from dray.runtime.pages import Page, serve_pages
+from dray.runtime.pages import ANYBODY, Page, Readers, serve_pages
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -100,11 +100,12 @@ async def serve_metrics(
     port: int = 0,
     checks: Mapping[str, Callable[[], str]] = MappingProxyType({}),
     pages: Mapping[str, Callable[[], Page]] = MappingProxyType({}),
+    readers: Readers = ANYBODY,
 ) -> AsyncIterator[int]:
     """Serve `/metrics` and `/healthz` over HTTP while entered; gives the port, which port 0 lets the system choose.
 
     `checks` are further paths; each says what is wrong, or nothing. `/healthz` among them replaces ours, which is always
-    fine as long as it answers. `pages` are whatever else a part has to tell.
+    fine as long as it answers. `pages` are whatever else a part has to tell. `readers` say who gets them.
     """
 
     def scrape() -> Page:
@@ -118,5 +119,7 @@ async def serve_metrics(
         return answer
 
     asked = {"/healthz": asking(str), **{path: asking(check) for path, check in checks.items()}}
-    async with serve_pages({**asked, **pages, "/metrics": scrape}, host=host, port=port) as chosen:
+    async with serve_pages(
+        {**asked, **pages, "/metrics": scrape}, host=host, port=port, readers=readers
+    ) as chosen:
         yield chosen

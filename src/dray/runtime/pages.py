@@ -6,11 +6,15 @@ Our own, and small: a web framework costs a node agent more memory than all of i
 from __future__ import annotations
 
 import asyncio
+import hmac
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
+from typing import Final
 
+from dray.runtime.http_hosts import LOOPBACK, Hosts
 from dray.runtime.logs import get_log
 from dray.runtime.ports import cannot_listen
 
@@ -30,14 +34,66 @@ class Page:
     body: bytes
 
 
+PROBES: Final = ("/healthz", "/livez", "/readyz")
+_TOKEN_BYTES: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who may read pages: who calls us by an address, or by a name of ours, and knows the token where there is one.
+
+    A page of another site can only call us by a name of its own. `token_file` is read for each request, so that it can
+    be changed; while it is missing or empty nobody is let in. Probes (`PROBES`) are answered without a token.
+    """
+
+    names: tuple[str, ...] = ()
+    token_file: Path | None = None
+
+    def refuse(self, path: str, headers: Mapping[str, str], host: str) -> Page | None:
+        """The answer to who may not read `path`; None: he may. `host` is the address that we listen on."""
+        named = headers.get("host")
+        # Every browser names a host.
+        if named is not None and not Hosts.named((*LOOPBACK, host, *self.names)).has(named):
+            return _told(HTTPStatus.FORBIDDEN, "this name is not the server's: call it by its address")
+        if self.token_file is None or path in PROBES:
+            return None
+        known = _token_in(self.token_file)
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        is_right = hmac.compare_digest(given.strip().encode("latin-1", "replace"), known)
+        if known and kind.lower() == "bearer" and is_right:
+            return None
+        why = (
+            "send the token as Authorization: Bearer" if known else "no token is set, so nobody may read this"
+        )
+        return _told(HTTPStatus.UNAUTHORIZED, why)
+
+
+ANYBODY: Final = Readers()
+
+
+def _token_in(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_TOKEN_BYTES).strip()
+    except OSError as error:
+        _log.debug("the token of the pages cannot be read", file=str(file), error=str(error))
+        return b""
+
+
 @asynccontextmanager
 async def serve_pages(
-    pages: Mapping[str, Callable[[], Page]], *, host: str, port: int = 0
+    pages: Mapping[str, Callable[[], Page]], *, host: str, port: int = 0, readers: Readers = ANYBODY
 ) -> AsyncIterator[int]:
     """Serve these paths while entered; gives the port. A page is made anew for each request, in the loop: keep it quick.
 
     A slow or silent client is dropped after 10 seconds, and more than 32 at once are turned away.
     """
+
+    def choose(head: bytes) -> tuple[str, Page]:
+        method, path, headers = _read_head(head)
+        refusal = readers.refuse(path, headers, host) if path else None
+        return method, refusal or _page(pages, method, path)
+
     answering: set[asyncio.Task[None] | None] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,7 +101,7 @@ async def serve_pages(
         try:
             async with asyncio.timeout(_SECONDS):
                 if len(answering) <= _CONNECTIONS:
-                    await _answer(pages, reader, writer)
+                    await _answer(choose, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _log.debug("a client was dropped", error=repr(error))
         finally:
@@ -69,11 +125,9 @@ async def serve_pages(
 
 
 async def _answer(
-    pages: Mapping[str, Callable[[], Page]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    choose: Callable[[bytes], tuple[str, Page]], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    head = await reader.readuntil(b"\r\n\r\n")
-    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-    page = _page(pages, words)
+    method, page = choose(await reader.readuntil(b"\r\n\r\n"))
     reason = HTTPStatus(page.status).phrase
     lines = [
         f"HTTP/1.1 {page.status} {reason}",
@@ -81,22 +135,34 @@ async def _answer(
         f"Content-Length: {len(page.body)}",
         "Connection: close",
         *(["Allow: GET, HEAD"] if page.status == HTTPStatus.METHOD_NOT_ALLOWED else []),
+        *(["WWW-Authenticate: Bearer"] if page.status == HTTPStatus.UNAUTHORIZED else []),
     ]
-    writer.write("\r\n".join([*lines, "", ""]).encode() + (b"" if words[0] == "HEAD" else page.body))
+    writer.write("\r\n".join([*lines, "", ""]).encode() + (b"" if method == "HEAD" else page.body))
     await writer.drain()
     writer.write_eof()
     # Until the client has read and closed: an early close could take the answer with it.
     await reader.read(1)
 
 
-def _page(pages: Mapping[str, Callable[[], Page]], words: list[str]) -> Page:
+def _read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
+    """Method, path without its query and headers with small letters; no path where it is not HTTP."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        return "", "", {}
+    pairs = (line.partition(":") for line in lines if ":" in line)
+    return words[0], words[1].partition("?")[0], {name.lower(): value.strip() for name, _, value in pairs}
+
+
+def _page(pages: Mapping[str, Callable[[], Page]], method: str, path: str) -> Page:
+    if not path:
         return _told(HTTPStatus.BAD_REQUEST)
-    if words[0] not in ("GET", "HEAD"):
+    if method not in ("GET", "HEAD"):
         return _told(HTTPStatus.METHOD_NOT_ALLOWED)
-    make = pages.get(words[1].partition("?")[0])
+    make = pages.get(path)
     return make() if make is not None else _told(HTTPStatus.NOT_FOUND)
 
 
-def _told(status: HTTPStatus) -> Page:
-    return Page(status, "text/plain; charset=utf-8", f"{status.value} {status.phrase}\n".encode())
+def _told(status: HTTPStatus, why: str = "") -> Page:
+    text = f"{status.value} {status.phrase}{f': {why}' if why else ''}\n"
+    return Page(status, "text/plain; charset=utf-8", text.encode())

@@ -42,7 +42,7 @@ from dray.scheduler.claims.resolve import full_name
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker, has_same_devices, version_of
 from dray.scheduler.claims.writes import Verb, Write
-from dray.scheduler.cycle import Placed
+from dray.scheduler.decision import Placed
 from dray.scheduler.pod_binding import Attempt, bind_pod
 from dray.scheduler.taking_back import Taker
 from dray.scheduler.writing import Patience, Writer

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from dray.allocation.budget import Budget
 from dray.api.codec import encode
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError
@@ -22,12 +23,13 @@ from dray.scheduler.claims.filter import CANNOT_ALLOCATE, Filter
 from dray.scheduler.claims.groups import GroupClaim, idle_claims
 from dray.scheduler.claims.outcome import Code, Status
 from dray.scheduler.claims.pod_claims import NodeAllocation, PodClaims
-from dray.scheduler.claims.post_filter import PostFiltered, post_filter
+from dray.scheduler.claims.post_filter import post_filter
 from dray.scheduler.claims.pre_filter import pre_filter
 from dray.scheduler.claims.reserve import Reserved, reserve
 from dray.scheduler.claims.score import needs_score, normalize, score
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
+from dray.scheduler.decision import Decision, Failed, Given, Overrun, Placed, Refused
 from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.fit.filters import Fit, FitOptions
 from dray.scheduler.fit.rejection import Rejection
@@ -69,37 +71,6 @@ class CycleOptions:
         return enough(nodes, max(self.percent, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """`pod` has its node's name set, `reserved` its devices, if it has claims. Both are counted already."""
-
-    pod: Pod
-    node: str
-    reserved: Reserved | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """No node does. `short` are those that lack devices; `asked` can explain them. `post` may help the next time."""
-
-    pod: Pod
-    diagnosis: Diagnosis
-    asked: Filter | None = None
-    short: tuple[Node, ...] = ()
-    post: PostFiltered | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The decision could not be made; no check is to blame, so the pod is tried again after a pause."""
-
-    pod: Pod
-    reason: str
-
-
-Decision = Placed | Refused | Failed
-
-
 @dataclass(slots=True)
 class _Looked:
     feasible: list[NodeInfo] = field(default_factory=list)
@@ -137,8 +108,20 @@ class Cycle:
         self._asked_for: _Wanted | None = None
         self._refusals: dict[_Wanted, _KnownRefusal] = {}
 
-    def decide(self, pod: Pod, now: datetime) -> Decision:
-        """For a pod that waits. Placed: reserved and counted; the pod is to be bound or given to `forget`."""
+    def decide(
+        self,
+        pod: Pod,
+        now: datetime,
+        budget: Budget | None = None,
+        given: Given | None = None,
+        *,
+        is_last: bool = False,
+    ) -> Decision:
+        """For a pod that waits. Placed: reserved and counted; the pod is to be bound or given to `forget`.
+
+        Overrun only where a `budget` ended before every node could be judged; with `is_last` nobody has more time, and one
+        that could be is taken all the same. With `given` nothing else is looked at.
+        """
         if not len(self.nodes):
             return Refused(pod, Diagnosis(0))
         shape = self._shape(pod)
@@ -151,7 +134,20 @@ class Cycle:
             return Refused(pod, Diagnosis(len(self.nodes), barred=_rejection(found.status)))
         asked = None
         if found.status.code is not Code.SKIP:
-            asked = Filter(found.plan, self.tracker, self._settings, now, self.nodes)
+            only = given.devices if given is not None else None
+            asked = Filter(
+                found.plan,
+                self.tracker,
+                self._settings,
+                now,
+                self.nodes,
+                budget=budget,
+                only=only,
+                is_last=is_last,
+            )
+        if given is not None:
+            self._asked_for = None
+            return self._place(pod, shape, asked, given.node)
         return self._again(pod, shape, asked) or self._place(pod, shape, asked)
 
     def _again(self, pod: Pod, shape: Shape, asked: Filter | None) -> Refused | None:
@@ -198,9 +194,11 @@ class Cycle:
             self._shapes.set_options(replace(self._fit, served=served))
         return self._shapes.of(pod)
 
-    def _place(self, pod: Pod, shape: Shape, asked: Filter | None) -> Decision:
+    def _place(self, pod: Pod, shape: Shape, asked: Filter | None, only: str = "") -> Decision:
         kept = {node for node, priority in self._kept.values() if priority > (pod.spec.priority or 0)}
-        looked = self._nominated(pod, shape, asked) or self._look(shape, asked)
+        looked = self._looked(pod, shape, asked, only)
+        if asked is not None and asked.overran:
+            return Overrun(pod)
         if kept:
             for info in [info for info in looked.feasible if info.name in kept]:
                 looked.feasible.remove(info)
@@ -216,6 +214,8 @@ class Cycle:
             chosen = choose(looked.feasible, sums, pod, self._options.seed)
             reserved = reserve(asked, chosen.node, made.get(chosen.name)) if asked is not None else None
             if isinstance(reserved, Status):
+                if asked is not None and asked.overran:
+                    return Overrun(pod)
                 if reserved.code is Code.ERROR:
                     return Failed(pod, reserved.reason)
                 looked.feasible.remove(chosen)
@@ -232,6 +232,13 @@ class Cycle:
             bound = replace(pod, spec=replace(pod.spec, node_name=node))
             self.nodes.place(shape.placed(bound))
         return Placed(bound, node, reserved)
+
+    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, only: str) -> _Looked:
+        if not only:
+            return self._nominated(pod, shape, asked) or self._look(shape, asked)
+        looked, info = _Looked(), self.nodes.get(only)
+        self._ask((info,) if info is not None else (), shape, asked, looked)
+        return looked
 
     def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None) -> _Looked | None:
         """The node that was cleared for the pod, if it does by now."""
@@ -313,6 +320,8 @@ class Cycle:
             answer = asked.check(info.node) if asked is not None else None
             if answer is None:
                 continue
+            if asked is not None and asked.overran:
+                return Overrun(pod)
             if answer.status.code is Code.ERROR:
                 return Failed(pod, answer.status.reason)
             status = CANNOT_ALLOCATE if answer.status.is_success else answer.status

@@ -21,7 +21,8 @@ from dray.client.store import Added, Change, Modified
 from dray.runtime.clock import Clock
 from dray.scheduler.claims.extended import owner_of
 from dray.scheduler.claims.tracking import ClaimChange
-from dray.scheduler.cycle import Cycle, Placed
+from dray.scheduler.cycle import Cycle
+from dray.scheduler.decision import Placed
 from dray.scheduler.queue.device_hints import (
     CLAIM,
     DEVICE_CLASS,

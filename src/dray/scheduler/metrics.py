@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from dray.runtime.metrics import Metrics, Sample
+from dray.runtime.quarantine import Quarantine
+from dray.scheduler.apart import Apart
 from dray.scheduler.binding import Bindings
 from dray.scheduler.events import Teller
 from dray.scheduler.queue.queue import SchedulingQueue
@@ -61,13 +63,31 @@ class SchedulerMetrics:
         self._whole.labels(str(min(tries, 16))).observe(seconds)
         self._tries.observe(tries)
 
-    def watch(self, queue: SchedulingQueue, bindings: Bindings, teller: Teller) -> None:
+    def watch(
+        self, queue: SchedulingQueue, bindings: Bindings, teller: Teller, apart: Apart, quarantine: Quarantine
+    ) -> None:
         """Read at each scrape."""
         self._metrics.series("scheduler_pending_pods", "Pods that wait, by where.", lambda: _pending(queue))
         self._metrics.series(
             "dray_scheduler_binding_pods",
             "Pods whose decision is being written, or that wait for their devices to be ready.",
             lambda: [({"state": "writing"}, bindings.writing), ({"state": "waiting"}, bindings.waiting)],
+        )
+        self._metrics.series(
+            "dray_scheduler_slow_pods",
+            "Pods whose decision takes too long for the loop and is made in a process of its own.",
+            lambda: [({}, apart.waiting)],
+        )
+        self._metrics.series(
+            "dray_scheduler_decisions_stopped_total",
+            "Decisions that were not over in the time they may take.",
+            lambda: [({}, apart.stopped)],
+            kind="counter",
+        )
+        self._metrics.series(
+            "dray_scheduler_pods_set_aside",
+            "Pods that ended the scheduler again and again while they were decided.",
+            lambda: [({}, len(quarantine.set_aside))],
         )
         self._metrics.series(
             "dray_scheduler_events_waiting", "Events in the line.", lambda: [({}, teller.waiting)]

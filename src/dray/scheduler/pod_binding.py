@@ -15,7 +15,7 @@ from dray.scheduler.claims import writes
 from dray.scheduler.claims.extended import IN_MEMORY
 from dray.scheduler.claims.resolve import full_name, is_reserved_for
 from dray.scheduler.claims.tracking import has_same_devices
-from dray.scheduler.cycle import Placed
+from dray.scheduler.decision import Placed
 from dray.scheduler.writing import Patience, Writer
 
 

@@ -8,7 +8,8 @@ from dray.api.core import Pod
 from dray.api.kinds import PODS
 from dray.runtime.logs import get_log
 from dray.scheduler.claims.writes import Verb, Write
-from dray.scheduler.cycle import Cycle, Refused
+from dray.scheduler.cycle import Cycle
+from dray.scheduler.decision import Refused
 from dray.scheduler.events import PREEMPTED, Teller, Word
 from dray.scheduler.preemption import PodDisruptionBudget, Victims, choose_victims, priority
 from dray.scheduler.writing import Writer

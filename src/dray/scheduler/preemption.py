@@ -25,7 +25,7 @@ from dray.api.selectors import LabelSelector, compile_label_selector
 from dray.errors import InvalidError
 from dray.scheduler.claims.filter import Filter
 from dray.scheduler.claims.tracking import Tracker
-from dray.scheduler.cycle import Refused
+from dray.scheduler.decision import Refused
 from dray.scheduler.fit.filters import Fit
 from dray.scheduler.nodes import NodeInfo, Nodes, PlacedPod
 

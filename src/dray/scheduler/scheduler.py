@@ -11,9 +11,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
 from typing import Final
 
+from dray.allocation.budget import Budget
 from dray.allocation.profiles import CORRECT
 from dray.api.core import Pod
 from dray.api.resource.claim import ResourceClaim
@@ -22,12 +25,15 @@ from dray.client.rate_limit import RateLimit
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
+from dray.runtime.quarantine import Quarantine
 from dray.scheduler import events
+from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.binding import Binder, Bindings
 from dray.scheduler.claims.reasons import why_nowhere
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import ClaimChange, Tracker
-from dray.scheduler.cycle import Cycle, CycleOptions, Failed, Placed, Refused
+from dray.scheduler.cycle import Cycle, CycleOptions
+from dray.scheduler.decision import Decision, Failed, Given, Overrun, Placed, Refused
 from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.events import Teller
 from dray.scheduler.feeding import Feed
@@ -58,7 +64,7 @@ _EXPLAINED: Final = 1000
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
     """`name` is what pods have as `schedulerName`, or one of `also`. `in_flight`: so many pods are written at once. `drain`:
-    seconds that writes under way get when it ends."""
+    seconds that writes under way get when it ends. `state_dir`: where pods are noted that end the process; None: nowhere."""
 
     name: str = "dray"
     also: tuple[str, ...] = ()
@@ -67,6 +73,8 @@ class SchedulerConfig:
     queue: QueueOptions = field(default_factory=QueueOptions)
     in_flight: int = 64
     preempt: bool = False
+    apart: ApartOptions = field(default_factory=ApartOptions)
+    state_dir: Path | None = None
     events: RateLimit = field(default_factory=lambda: RateLimit(50.0, 25))
     drain: float = 8.0
 
@@ -122,15 +130,21 @@ class Scheduler:
             self._wake.set,
             self._bindings.claim_changed,
         )
+        self._apart = Apart(config.apart, clock)
+        self._quarantine = Quarantine(config.state_dir, clock)
         self._metrics = SchedulerMetrics(metrics, config.name)
-        self._metrics.watch(self._queue, self._bindings, self._teller)
+        self._metrics.watch(self._queue, self._bindings, self._teller, self._apart, self._quarantine)
         self._preempting = Preempting(self._cycle, self._writer, self._teller, self._sources.budgets)
         self._reasons = _Reasons(clock)
         self._group: asyncio.TaskGroup = asyncio.TaskGroup()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Until cancelled."""
-        await self._sources.look()
+        with self._quarantine:
+            await self._sources.look()
+            await self._run(ready)
+
+    async def _run(self, ready: Callable[[], None]) -> None:
         async with self._sources, self._group as group:
             talk = group.create_task(self._teller.run(), name="events")
             self._sources.feed(self._feed)
@@ -167,14 +181,54 @@ class Scheduler:
             await self._wake.wait()
 
     def _try(self, pod: Pod) -> None:
-        started = self._clock.monotonic()
-        decision = self._cycle.decide(pod, self._clock.now())
-        self._metrics.deciding.observe(self._clock.monotonic() - started)
-        if isinstance(decision, Placed):
-            self._bindings.writing += 1
-            self._group.create_task(self._bind(decision, started), name=f"bind {pod.metadata.uid}")
-            return
+        key = f"pods/{pod.metadata.namespace}/{pod.metadata.name}/{pod.metadata.uid}"
+        if why := self._quarantine.why(key):
+            self._failed(Failed(pod, why))
+        elif not self._apart.is_needed(pod):
+            with self._quarantine.handling(key):
+                started = self._clock.monotonic()
+                decision = self._cycle.decide(pod, self._clock.now(), self._apart.budget(pod))
+                self._metrics.deciding.observe(self._clock.monotonic() - started)
+                self._take(decision, started)
+        elif self._apart.is_due(pod):
+            self._group.create_task(self._try_apart(pod), name=f"decide {pod.metadata.uid}")
+        else:
+            self._queue.failed(pod.metadata.uid, self._clock.monotonic())
+
+    async def _try_apart(self, pod: Pod) -> None:
+        """Other pods are decided meanwhile: what was chosen is looked at once more before it is taken."""
+        started, now = self._clock.monotonic(), self._clock.now()
+        found = await self._apart.decide(pod, lambda budget: self._explained(pod, now, budget))
+        if not isinstance(found, Given):
+            self._take(found, started)
+        elif isinstance(placed := self._check(pod, found), Placed):
+            self._take(placed, started)
+        else:  # another pod was faster
+            self._queue.failed(pod.metadata.uid, self._clock.monotonic())
+        self._wake.set()
+
+    def _explained(self, pod: Pod, now: datetime, budget: Budget) -> Decision:
+        """In the copy, which may take its time for reasons, too."""
+        decision = self._cycle.decide(pod, now, budget, is_last=True)
         if isinstance(decision, Refused):
+            return replace(decision, why=self._reasons.of(decision, budget))
+        return decision
+
+    def _check(self, pod: Pod, given: Given) -> Decision:
+        return self._cycle.decide(pod, self._clock.now(), self._apart.check_budget(), given)
+
+    def _take(self, decision: Decision, started: float) -> None:
+        uid = decision.pod.metadata.uid
+        if isinstance(decision, Placed):
+            self._apart.forget(uid)
+            self._bindings.writing += 1
+            self._group.create_task(self._bind(decision, started), name=f"bind {uid}")
+            return
+        if isinstance(decision, Overrun):
+            self._apart.overran(decision.pod)
+            self._queue.failed(uid, self._clock.monotonic())
+            self._wake.set()
+        elif isinstance(decision, Refused):
             self._refused(decision)
         else:
             self._failed(decision)
@@ -216,7 +270,7 @@ class Scheduler:
     def _refused(self, refused: Refused) -> None:
         pod = refused.pod
         message = str(refused.diagnosis)
-        if why := self._reasons.of(refused):
+        if why := refused.why or self._reasons.of(refused, self._apart.budget(pod)):
             message = f"{message} {why}"
         self._queue.failed(pod.metadata.uid, self._clock.monotonic(), refused.diagnosis.rejectors)
         if refused.post is not None and refused.post.writes:
@@ -281,6 +335,7 @@ class Scheduler:
                 self._feed.claim_news(ClaimChange(claim, None))
             self._tell_gated(told)
             self._preempting.prune(lambda uid: self._queue.get(uid) is not None)
+            self._apart.prune(lambda uid: self._queue.get(uid) is not None)
             self._wake.set()
 
     def _tell_gated(self, told: set[str]) -> None:
@@ -305,14 +360,14 @@ class _Reasons:
         self._next = 0.0
         self._last: OrderedDict[str, str] = OrderedDict()
 
-    def of(self, refused: Refused) -> str:
+    def of(self, refused: Refused, budget: Budget) -> str:
         """Why the nodes that are short of devices are; "" where it is not known (yet)."""
         uid = refused.pod.metadata.uid
         started = self._clock.monotonic()
         if refused.asked is None or not refused.short:
             return ""
         if started >= self._next:
-            self._last[uid] = why_nowhere(refused.asked, refused.short)
+            self._last[uid] = why_nowhere(refused.asked, refused.short, budget)
             ended = self._clock.monotonic()
             self._next = ended + 9 * (ended - started)
             while len(self._last) > _EXPLAINED:

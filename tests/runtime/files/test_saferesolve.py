@@ -128,6 +128,29 @@ def test_followed_links_stay_inside(tree: Path, resolver: Resolver, path: str) -
     assert resolve(resolver, tree, path, Links.FOLLOW) == expected
 
 
+WITHIN = {
+    "relative/file": "a/b/file",
+    "a/b": "a/b",
+    "a/up": "EXDEV",
+    "absolute/file": "EXDEV",
+    "to_root": "EXDEV",
+    "climbing": "EXDEV",
+    "climbing_inside": "EXDEV",
+    "outside": "EXDEV",
+    "loop": "ELOOP",
+    "through_file": "ENOTDIR",
+    "nothing": "ENOENT",
+}
+
+
+@pytest.mark.parametrize("resolver", RESOLVERS)
+@pytest.mark.parametrize("path", WITHIN)
+def test_links_count_while_they_stay_within(tree: Path, resolver: Resolver, path: str) -> None:
+    wanted = WITHIN[path]
+    expected = ("error", wanted) if wanted.isupper() else inode(tree / wanted)
+    assert resolve(resolver, tree, path, Links.WITHIN) == expected
+
+
 @pytest.mark.parametrize("resolver", RESOLVERS)
 @pytest.mark.parametrize(
     "path", ["relative", "relative/file", "absolute", "climbing", "loop", "a/up", "to_root/a"]

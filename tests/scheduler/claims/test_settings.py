@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.allocation.allocator import Options
+from dray.allocation.budget import FILTER_SECONDS
 from dray.allocation.cluster.situation import features_for
 from dray.allocation.features import Tier
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37, Profile
@@ -37,7 +38,8 @@ def test_quirks_of_a_profile(profile: Profile, has_quirks: bool) -> None:
 
 def test_gates_are_off_as_in_kubernetes_unless_somebody_says_otherwise() -> None:
     default = Settings.of_gates(KUBERNETES_1_36)
-    assert default == Settings.of(Options(features_for(KUBERNETES_1_36), KUBERNETES_1_36))
+    options = Options(features_for(KUBERNETES_1_36), KUBERNETES_1_36, seconds=FILTER_SECONDS)
+    assert default == Settings.of(options)
     assert default.extended_resource
     assert not default.workload_claims
     assert not default.node_allocatable

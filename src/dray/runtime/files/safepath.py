@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from dray.errors import DeniedError
+from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError
 from dray.runtime.files.durable import replace_file, temporary_name
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.files.safefile import Descriptor, SafeFile, closed_on_error, told
@@ -100,6 +100,20 @@ class SafePath(SafeFile):
             with contextlib.suppress(OSError):
                 os.rmdir(name, dir_fd=self.fileno())
             raise
+
+    def directory(self, name: str, mode: int = 0o700) -> SafePath:
+        """The directory `name`, made where it is missing. InvalidError for another kind of file, DeniedError for a link."""
+        try:
+            found = self.child(name)
+        except NotFoundError:
+            try:
+                return self.mkdir(name, mode)
+            except ConflictError:  # another process was faster
+                found = self.child(name)
+        if not stat.S_ISDIR(found.stat().st_mode):
+            found.close()
+            raise InvalidError(f"{self._below(name)!r} is not a directory", field=self._below(name))
+        return found
 
     def mknod(self, name: str, mode: int, device: int = 0, *, owner: Owner | None = None) -> None:
         """Make a device node, FIFO or empty file (`mode` holds the type too), complete before the name appears.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import os
 import stat
 from collections.abc import Callable
@@ -27,12 +26,20 @@ class Links(StrEnum):
     """What a symbolic link on the way means.
 
     REFUSE: an error, wherever it points; for all that we change. FOLLOW: followed as if the root were "/", so absolute
-    links and ".." stay inside; for sysfs and /dev, which are made of links.
+    links and ".." stay inside; for sysfs and /dev, which are made of links. WITHIN: followed while it stays below the
+    root; an absolute one, or one that climbs out, is the error EXDEV; for a subPath, where that is the kubelet's rule.
     """
 
     REFUSE = "refuse"
     FOLLOW = "follow"
+    WITHIN = "within"
 
+
+_RULES = {
+    Links.REFUSE: syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_SYMLINKS,
+    Links.FOLLOW: syscalls.RESOLVE_IN_ROOT,
+    Links.WITHIN: syscalls.RESOLVE_BENEATH,
+}
 
 Resolver = Callable[[int, str, Links], int]
 
@@ -53,23 +60,14 @@ def check_name(name: str) -> None:
         raise InvalidError(f"{name!r} must be a single name without '/'", field=name)
 
 
-@functools.cache
 def best_resolver() -> Resolver:
     """openat2 where the kernel (5.6) has it and no container runtime filters it; else the walk."""
-    try:
-        os.close(syscalls.openat2(-100, "/", os.O_PATH, syscalls.RESOLVE_NO_MAGICLINKS))
-    except OSError:
-        return by_walking
-    return by_openat2
+    return by_openat2 if syscalls.has_openat2() else by_walking
 
 
 def by_openat2(root: int, path: str, links: Links) -> int:
     """The kernel resolves the whole path in one call."""
-    rules = syscalls.RESOLVE_NO_MAGICLINKS
-    if links is Links.REFUSE:
-        rules |= syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_SYMLINKS
-    else:
-        rules |= syscalls.RESOLVE_IN_ROOT
+    rules = syscalls.RESOLVE_NO_MAGICLINKS | _RULES[links]
     for _ in range(_TRIES):
         try:
             return syscalls.openat2(root, path, os.O_PATH, rules)
@@ -94,6 +92,8 @@ def by_walking(root: int, path: str, links: Links) -> int:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             if name in (".", ".."):
                 _demand_directory(trail[-1], path)
+                if name == ".." and len(trail) == 1 and links is Links.WITHIN:
+                    raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
                 trail = trail[:-1] if name == ".." and len(trail) > 1 else trail
                 continue
             descriptor = os.open(name, _STEP, dir_fd=trail[-1])
@@ -105,6 +105,8 @@ def by_walking(root: int, path: str, links: Links) -> int:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
             text = os.readlink("", dir_fd=descriptor)
             followed += 1
+            if text.startswith("/") and links is Links.WITHIN:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
             trail = trail[:1] if text.startswith("/") else trail
             todo += _parts(text)
         return os.dup(trail[-1])

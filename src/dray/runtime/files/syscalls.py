@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 AT_SYMLINK_NOFOLLOW = 0x100
 AT_EMPTY_PATH = 0x1000
 
+RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_NO_SYMLINKS = 0x04
 RESOLVE_BENEATH = 0x08
@@ -87,6 +89,16 @@ def statx(path: str, *, dir_fd: int, follow: bool = False) -> Statx:
 def _plain_stat(path: str, dir_fd: int, follow: bool) -> Statx:
     status = os.stat(path, dir_fd=dir_fd, follow_symlinks=follow) if path else os.fstat(dir_fd)
     return Statx(status.st_mode, status.st_dev, status.st_ino, 0)
+
+
+@functools.cache
+def has_openat2() -> bool:
+    """Whether the kernel (5.6) has it and no container runtime filters it."""
+    try:
+        os.close(openat2(-100, "/", os.O_PATH, RESOLVE_NO_MAGICLINKS))
+    except OSError:
+        return False
+    return True
 
 
 def openat2(dir_fd: int, path: str, flags: int, resolve: int) -> int:

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from dray.allocation.budget import Budget, unlimited
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.index.attempt import Attempt
+from dray.allocation.state import DeviceID
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import AllocationResult
@@ -48,10 +50,21 @@ class Filter:
         settings: Settings,
         now: datetime,
         nodes: Nodes | None = None,
+        *,
+        budget: Budget | None = None,
+        only: frozenset[DeviceID] | None = None,
+        is_last: bool = False,
     ) -> None:
-        """`nodes` is needed with the gate DRANodeAllocatableResources only: devices may take from what a node has left."""
+        """`nodes` is needed with the gate DRANodeAllocatableResources only: devices may take from what a node has left.
+
+        `budget` is for all nodes together; with `is_last` nobody has more time than that, and a node that could not be
+        judged is left out. `only` are the devices that may be taken, where they were chosen before.
+        """
         self.plan = plan
         self.tracker = tracker
+        self.budget = budget or unlimited()
+        self._only = only
+        self._is_last = is_last
         self._settings = settings
         self._room = NodeRoom(plan, tracker.catalogue.mappings, nodes, settings)
         self._lost = tuple(
@@ -67,6 +80,12 @@ class Filter:
         self._attempts: dict[int | None, Attempt] = {}
         self._found: dict[tuple[str, ...] | None, ForNode] = {}
         self._revision = -1
+
+    @property
+    def overran(self) -> bool:
+        """Whether who has more time should ask again: the budget ended, for all or for one node that nobody may leave out."""
+        is_stopped = any(one.was_stopped for one in self._attempts.values())
+        return self.budget.is_over or (is_stopped and not self._is_last)
 
     def feasible(self, nodes: Sequence[Node]) -> list[Node] | Status:
         """The nodes that do, in order; faster than `check` one by one, which says why others do not.
@@ -173,7 +192,9 @@ class Filter:
         key = id(found.claim) if found.claim is not None else None
         attempt = self._attempts.get(key)
         if attempt is None:
-            attempt = self._attempts[key] = self.tracker.index.attempt(self._claims(found))
+            claims = self._claims(found)
+            attempt = self.tracker.index.attempt(claims, self.budget, only=self._only)
+            self._attempts[key] = attempt
         return attempt
 
     def _refusal(self, found: ForNode, node: Node) -> Status:

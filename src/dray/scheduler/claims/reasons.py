@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from dray.allocation.budget import Budget, unlimited
 from dray.allocation.explanation.refusal import Check, Explainer, Refusal, RequestRefusal, holders_of
 from dray.api.core.node import Node
 from dray.scheduler.claims.filter import Filter
@@ -26,15 +27,19 @@ _SHOWN: Final = {
 }
 
 
-def why_nowhere(asked: Filter, nodes: Sequence[Node]) -> str:
+def why_nowhere(asked: Filter, nodes: Sequence[Node], budget: Budget | None = None) -> str:
     """For nodes that said "cannot allocate all claims": their reasons, the most frequent first.
 
-    It looks at all slices and claims, so it is asked once for a pod that found no node.
+    It looks at all slices and claims, so it is asked once for a pod that found no node. Of nodes that the budget does not
+    suffice for nothing is said.
     """
-    tracker = asked.tracker
-    explainer = Explainer(tracker.index.allocator(), holders_of(tracker.claims))
+    tracker, budget = asked.tracker, budget or unlimited()
+    allocator = tracker.index.allocator()
+    explainer = Explainer(allocator.within(allocator.seconds, budget), holders_of(tracker.claims))
     counts: dict[str, int] = {}
     for node in nodes[:_MOST_NODES]:
+        if budget.is_over:
+            break
         text = one_line(explainer.explain(node, asked.claims_for(node)))
         counts[text] = counts.get(text, 0) + 1
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))

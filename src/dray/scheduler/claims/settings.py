@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from dray.allocation.allocator import Options
+from dray.allocation.budget import FILTER_SECONDS
 from dray.allocation.cluster.situation import GATES, features_for
 from dray.allocation.profiles import CORRECT, Profile
 from dray.errors import InvalidError
@@ -51,7 +52,7 @@ class Quirks:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Made once for a scheduler. `options.step_limit` stands for the filter timeout: a search that takes longer fails."""
+    """Made once for a scheduler. `options.seconds` is the filter timeout: a search on a node that takes longer fails."""
 
     options: Options = field(default_factory=Options)
     quirks: Quirks = Quirks()
@@ -90,7 +91,7 @@ class Settings:
                 text = f"{part!r} is not GATE=true or GATE=false; gates that the scheduler knows: {known}"
                 raise InvalidError(text, field="--feature-gates")
         features = features_for(profile, ",".join(others), has_served_rules=has_served_rules)
-        return Settings.of(Options(features, profile), **own)
+        return Settings.of(Options(features, profile, seconds=FILTER_SECONDS), **own)
 
     @property
     def has_binding_conditions(self) -> bool:

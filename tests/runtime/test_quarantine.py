@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from dray.errors import InvalidError, InvariantError
+from dray.runtime.clock import FakeClock
+from dray.runtime.quarantine import DEATHS, REST, Quarantine
+
+POD = "pods/default/a/0b7a5a29"
+DIES = """
+import os, signal, sys
+from pathlib import Path
+from dray.runtime.clock import SystemClock
+from dray.runtime.quarantine import Quarantine
+
+with Quarantine(Path(sys.argv[1]), SystemClock()) as quarantine:
+    with quarantine.handling("pods/default/harmless/1"):
+        pass
+    with quarantine.handling(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def die(directory: Path, key: str = POD) -> None:
+    done = subprocess.run([sys.executable, "-c", DIES, str(directory), key], check=False)
+    assert done.returncode == -signal.SIGKILL
+
+
+def lives(directory: Path, clock: FakeClock, *ended_by: type[BaseException]) -> None:
+    """Processes that end while they handle the pod, each by such an exception."""
+    for one in ended_by:
+        with pytest.raises(one), Quarantine(directory, clock) as quarantine, quarantine.handling(POD):
+            raise one("over")
+
+
+def test_who_ends_the_process_three_times_is_set_aside(tmp_path: Path) -> None:
+    now = FakeClock(datetime.now(UTC))
+    for number in range(DEATHS):
+        with Quarantine(tmp_path, now) as quarantine:
+            assert quarantine.why(POD) == "", f"after {number} deaths"
+        die(tmp_path)
+    with Quarantine(tmp_path, now) as quarantine:
+        assert list(quarantine.set_aside) == [POD]
+        assert "Dray ended 3 times while it handled this object" in quarantine.why(POD)
+        assert quarantine.why("pods/default/harmless/1") == ""
+    with Quarantine(tmp_path, now) as quarantine:
+        assert quarantine.set_aside[POD].count == 3, "a process that ends well counts for nobody"
+
+
+def test_a_bug_counts_and_an_error_or_a_stop_does_not(tmp_path: Path) -> None:
+    clock = FakeClock()
+    lives(tmp_path, clock, *[InvalidError, asyncio.CancelledError] * DEATHS)
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert not quarantine.set_aside
+    lives(tmp_path, clock, InvariantError, ZeroDivisionError, InvariantError)
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert quarantine.set_aside[POD].count == 3
+
+
+async def test_it_is_tried_again_after_a_day_and_by_another_version(tmp_path: Path) -> None:
+    clock = FakeClock()
+    lives(tmp_path, clock, *[InvariantError] * DEATHS)
+    with Quarantine(tmp_path, clock) as quarantine:
+        await clock.advance((REST - timedelta(seconds=1)).total_seconds())
+        assert quarantine.why(POD)
+        await clock.advance(1)
+        assert quarantine.why(POD) == ""
+    lives(tmp_path, clock, *[InvariantError] * (DEATHS - 1))
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert quarantine.why(POD) == "", "its count began anew"
+    lives(tmp_path, clock, InvariantError)
+    with Quarantine(tmp_path, clock, version="another") as quarantine:
+        assert not quarantine.set_aside
+
+
+def test_of_more_than_there_is_room_for_the_one_that_never_came_back_counts(tmp_path: Path) -> None:
+    clock = FakeClock(datetime.now(UTC))
+    with Quarantine(tmp_path, clock) as quarantine:
+        handled = [quarantine.handling(f"pods/default/p{number}/uid") for number in range(100)]
+        for one in handled:
+            one.__enter__()
+        for one in handled[1:]:
+            one.__exit__(None, None, None)
+    for _ in range(DEATHS - 1):
+        die(tmp_path, "pods/default/p0/uid")
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert list(quarantine.set_aside) == ["pods/default/p0/uid"]
+
+
+def test_names_of_any_length(tmp_path: Path) -> None:
+    clock, key = FakeClock(), "pods/" + "é" * 400
+    for _ in range(DEATHS):
+        with (
+            pytest.raises(InvariantError),
+            Quarantine(tmp_path, clock) as quarantine,
+            quarantine.handling(key),
+        ):
+            raise InvariantError("over")
+    with Quarantine(tmp_path, clock) as quarantine:
+        (found,) = quarantine.set_aside
+        assert key.startswith(found) and quarantine.why(key)
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\xff" * 64 * 512, b"\0\5\xff\xfe\xfd\xfc\xfb" * 5000])
+def test_garbage_in_its_file_hurts_nobody(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "handled").write_bytes(content)
+    with Quarantine(tmp_path, FakeClock()) as quarantine:
+        assert quarantine.why(POD) == ""
+        with quarantine.handling(POD):
+            pass
+
+
+def test_without_a_disk_it_only_forgets(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "handled").mkdir()
+    with Quarantine(tmp_path, FakeClock()) as quarantine, quarantine.handling(POD):
+        assert quarantine.why(POD) == ""
+    assert "not noted" in caplog.text
