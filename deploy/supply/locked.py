@@ -13,6 +13,7 @@ LOCKS = (
     LOCK,
     Path("requirements-e2e.lock"),
     Path("requirements-mutants.lock"),
+    Path("requirements-lock.lock"),
     Path("deploy/requirements.lock"),
 )
 OURSELVES = "dray (pyproject.toml)"

@@ -141,13 +141,6 @@ async def ask_a_few(client: Client) -> None:
         await client.list(PODS)
 
 
-async def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """TimeoutError where it does not come true in real time."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 @asynccontextmanager
 async def cluster(tmp_path: Path, kind: type[Cluster] = Cluster) -> AsyncIterator[tuple[Cluster, Client]]:
     api = kind(SystemClock())

@@ -9,7 +9,8 @@ from dray.api.kinds import CONFIG_MAPS
 from dray.client.informer import Informer
 from dray.client.reflector import ReflectorConfig
 from dray.controllers.following import follow
-from tests.controllers.server import cluster, wait_until
+from tests.controllers.server import cluster
+from tests.waiting import wait_until
 
 
 def short(one: ConfigMap | None) -> str:

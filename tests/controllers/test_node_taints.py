@@ -13,7 +13,8 @@ from dray.api.kinds import EVENTS, NODES, PODS
 from dray.api.meta import format_time
 from dray.controllers.node_taints import NodeTaintConfig, eviction_time, node_taint_controller
 from tests.controllers.objects import Json, pod_document, taint, typed
-from tests.controllers.server import ask_a_few, cluster, wait_until
+from tests.controllers.server import ask_a_few, cluster
+from tests.waiting import wait_until
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)

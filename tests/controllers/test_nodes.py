@@ -23,7 +23,8 @@ from dray.controllers.nodes import (
 from dray.runtime.clock import FakeClock
 from dray.testing.check.api_server import Place
 from tests.controllers.objects import Json, typed
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
+from tests.waiting import wait_until
 
 NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
 UNREACHABLE = [
@@ -134,6 +135,12 @@ async def renew(api: Cluster, second: int) -> None:
     await api.put(LEASES, stored | {"spec": lease_document(second)["spec"]})
 
 
+def renew_unseen(api: Cluster, second: int) -> None:
+    """No watch tells of it."""
+    stored = api.objects[LEASES.plural, LEASE_NAMESPACE, "n"]
+    api.objects[LEASES.plural, LEASE_NAMESPACE, "n"] = stored | {"spec": lease_document(second)["spec"]}
+
+
 def ready(api: Cluster) -> str:
     conditions = api.find(NODES, "n")["status"]["conditions"]
     return "".join(one["status"] for one in conditions if one["type"] == "Ready")
@@ -204,13 +211,25 @@ async def test_a_lease_that_only_the_server_has_counts(both: tuple[Cluster, Clie
     async with node_controller(client, CONFIG, clock=clock) as controller:
         passing = Passing(api, controller, clock)
         for second in range(1, 11):
-            stored = api.objects[LEASES.plural, LEASE_NAMESPACE, "n"]
-            api.objects[LEASES.plural, LEASE_NAMESPACE, "n"] = stored | {
-                "spec": lease_document(second)["spec"]
-            }
+            renew_unseen(api, second)
             await passing.seconds(CONFIG.grace / 2)
         assert controller.passes > 10
         assert ready(api) == "True"
+
+
+async def test_a_node_that_dies_while_the_watch_is_stuck_is_noticed(both: tuple[Cluster, Client]) -> None:
+    """What the picture has and what the server has differ, and neither changes any more."""
+    api, client = both
+    await api.add(NODES, node_document())
+    await renew(api, 0)
+    clock = FakeClock()
+    async with node_controller(client, CONFIG, clock=clock) as controller:
+        passing = Passing(api, controller, clock)
+        renew_unseen(api, 1)
+        await passing.seconds(CONFIG.grace * 2 + CONFIG.period)
+        assert ready(api) == "True", "the live look saw the renewal late, so its time began late"
+        await passing.seconds(CONFIG.period * 2)
+        assert ready(api) == "Unknown"
 
 
 async def test_time_in_which_the_server_was_away_does_not_count(both: tuple[Cluster, Client]) -> None:

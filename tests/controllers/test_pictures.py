@@ -5,7 +5,8 @@ from pathlib import Path
 from dray.api.kinds import CONFIG_MAPS, DEVICE_TAINT_RULES, PODS
 from dray.controllers.pictures import Pictures
 from tests.controllers.objects import rule_document
-from tests.controllers.server import cluster, wait_until
+from tests.controllers.server import cluster
+from tests.waiting import wait_until
 
 
 async def test_all_who_ask_get_the_same_and_it_is_there(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from dray.controllers.pod_gc import OUT_OF_SERVICE, PodGcConfig, missing_since, 
 from dray.errors import ConflictError
 from dray.testing.check.api_server import Place
 from tests.controllers.objects import Json, pod, pod_document, typed
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
+from tests.waiting import wait_until
 
 Both = tuple[Cluster, Client]
 

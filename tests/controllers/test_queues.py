@@ -9,7 +9,7 @@ from dray.errors import ConflictError, InvariantError
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
-from tests.controllers.server import wait_until
+from tests.waiting import wait_until
 
 
 def samples(metrics: Metrics) -> dict[str, float]:

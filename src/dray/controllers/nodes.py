@@ -138,12 +138,15 @@ class NodeController:
         self.leases = around.pictures.of(LEASES, Selection(LEASE_NAMESPACE))
         self._client, self._config, self._clock = around.client, config, around.clock
         self._beats: dict[str, Heartbeat] = {}
+        # Apart from those of the pictures: where a watch is stuck, old and new signs would take turns and never grow old.
+        self._live_beats: dict[str, Heartbeat] = {}
 
     async def run(self) -> None:
         """Until cancelled; both pictures must be entered."""
         while True:
             nodes = sorted(self.nodes.values(), key=lambda node: node.metadata.name)
             self._beats = {one.metadata.name: self._beat(one) for one in nodes}
+            self._live_beats = {name: one for name, one in self._live_beats.items() if name in self._beats}
             if await self._is_served():
                 for node in nodes:
                     await self._judge(node)
@@ -168,7 +171,7 @@ class NodeController:
 
     async def _judge(self, node: Node) -> None:
         try:
-            is_silent = self._is_late(node.metadata.name) and await self._is_silent(node)
+            is_silent = self._is_late(self._beats[node.metadata.name]) and await self._is_silent(node)
             plan = plan_node(node, is_silent=is_silent, now=self._clock.now())
             await self._write(node, plan)
         except UnavailableError:
@@ -180,8 +183,8 @@ class NodeController:
         except Error as error:
             _log.warning("node not updated", node=node.metadata.name, error=str(error))
 
-    def _is_late(self, name: str) -> bool:
-        return self._clock.monotonic() - self._beats[name].since > self._config.grace
+    def _is_late(self, beat: Heartbeat) -> bool:
+        return self._clock.monotonic() - beat.since > self._config.grace
 
     async def _is_silent(self, node: Node) -> bool:
         """Asked live: a watch that was cut must not look like a node that died."""
@@ -191,13 +194,17 @@ class NodeController:
         except NotFoundError:
             lease = None
         fresh = await self._client.get(NODES, name)
-        self._beats[name] = heartbeat(self._beats[name], fresh, lease, self._clock.monotonic())
-        return self._is_late(name)
+        seen, now = self._beats[name], self._clock.monotonic()
+        beat = heartbeat(seen, fresh, lease, now)
+        if beat is not seen:
+            beat = self._live_beats[name] = heartbeat(self._live_beats.get(name), fresh, lease, now)
+        return self._is_late(beat)
 
     def _forgive(self) -> None:
         """The API server is away: nobody can renew anything, so everybody's time starts anew."""
         now = self._clock.monotonic()
         self._beats = {name: Heartbeat(one.sign, now) for name, one in self._beats.items()}
+        self._live_beats = {name: Heartbeat(one.sign, now) for name, one in self._live_beats.items()}
 
     async def _write(self, node: Node, plan: NodePlan) -> None:
         version = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}

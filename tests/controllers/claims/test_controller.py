@@ -22,7 +22,8 @@ from dray.runtime.clock import FakeClock
 from dray.testing.check.api_server import Place
 from tests.campaign import seeds
 from tests.controllers.objects import Json, pod_document, template_document, user
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
+from tests.waiting import wait_until
 
 Both = tuple[Cluster, Client]
 

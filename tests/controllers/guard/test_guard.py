@@ -26,7 +26,8 @@ from dray.testing.check.api_server import Place
 from tests.campaign import seeds
 from tests.controllers.guard.reviews import add_claims, found, result, review, store
 from tests.controllers.objects import NS, Json
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
+from tests.waiting import wait_until
 
 Both = tuple[Cluster, Client]
 QUICK = SettlingConfig(first=0.02, pause=0.02, fence=0.1)

@@ -15,7 +15,8 @@ from dray.controllers.guard.review import Subject
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.tasks import running
 from dray.testing.check.api_server import Place
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
+from tests.waiting import wait_until
 
 Both = tuple[Cluster, Client]
 SHARE = Held("d", "n", "g", None, "00000000-0000-4000-8000-000000000001", {"memory": "1Gi"})

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from dray.controllers.guard.callers import Callers
 from dray.controllers.guard.guard import Guard, GuardConfig
 from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.server import GuardServer, serve
@@ -41,7 +42,11 @@ def picky(parameters: Mapping[str, Any]) -> None:
 async def served(guard: Guard, directory: Path, metrics: Metrics) -> AsyncIterator[aiohttp.ClientSession]:
     certificates = serving_certificate(directory, ["127.0.0.1"], datetime.now(UTC))
     server = GuardServer(
-        guard, Parameters({"ours.example": picky, "slow.example": hangs}), metrics, seconds=0.2
+        guard,
+        Parameters({"ours.example": picky, "slow.example": hangs}),
+        Callers("hush"),
+        metrics,
+        seconds=0.2,
     )
     context = ssl.create_default_context(cafile=str(certificates.ca))
     async with serve(server, "127.0.0.1", 0, certificates) as port:
@@ -54,7 +59,7 @@ async def served(guard: Guard, directory: Path, metrics: Metrics) -> AsyncIterat
 
 
 async def ask(session: aiohttp.ClientSession, path: str, body: bytes) -> Json:
-    async with session.post(path, params={"timeout": "10s"}, data=body) as answer:
+    async with session.post(f"{path}/hush", params={"timeout": "10s"}, data=body) as answer:
         assert answer.status == 200
         found: Json = (await answer.json())["response"]
         return found
@@ -87,7 +92,7 @@ async def test_it_answers_and_says_who_leads(tmp_path: Path) -> None:
 
 async def refuses_what_is_not_its_business(session: aiohttp.ClientSession, claim: Json) -> None:
     for body in (b"", b"{}", b"nonsense"):
-        async with session.post("/claims", data=body) as answer:
+        async with session.post("/claims/hush", data=body) as answer:
             assert answer.status == 400
     other = json.loads(review_body(claim, claim))
     other["request"]["resource"]["resource"] = "pods"
@@ -96,7 +101,7 @@ async def refuses_what_is_not_its_business(session: aiohttp.ClientSession, claim
     garbled = review_body(claim, allocated(claim, {"driver": 3}))
     refusal = await ask(session, "/claims", garbled)
     assert refusal["status"]["code"] == 422 and "status.allocation" in refusal["status"]["message"]
-    async with session.get("/claims") as answer:
+    async with session.get("/claims/hush") as answer:
         assert answer.status == 405
 
 

@@ -6,9 +6,9 @@ from dray.controllers.guard.webhook import Service, Target, configuration
 
 
 def test_the_guard_alone_where_no_driver_is_checked() -> None:
-    (hook,) = configuration(Target("https://10.0.0.5:9617/", b"CA"), ())["webhooks"]
+    (hook,) = configuration(Target("https://10.0.0.5:9617/", b"CA", "hush"), ())["webhooks"]
     assert hook["clientConfig"] == {
-        "url": "https://10.0.0.5:9617/claims",
+        "url": "https://10.0.0.5:9617/claims/hush",
         "caBundle": base64.b64encode(b"CA").decode(),
     }
     assert (hook["failurePolicy"], hook["sideEffects"], hook["matchPolicy"]) == (
@@ -22,7 +22,7 @@ def test_the_guard_alone_where_no_driver_is_checked() -> None:
 
 
 def test_parameters_are_asked_about_for_our_drivers_only() -> None:
-    target = Target(Service("kube-system", "guard", 8443), b"CA")
+    target = Target(Service("kube-system", "guard", 8443), b"CA", "hush")
     found = {one["name"]: one for one in configuration(target, ("b.example", "a.example"))["webhooks"][1:]}
     assert sorted(found) == [
         "deviceclasses.parameters.guard.dray.internal",
@@ -34,7 +34,7 @@ def test_parameters_are_asked_about_for_our_drivers_only() -> None:
         "namespace": "kube-system",
         "name": "guard",
         "port": 8443,
-        "path": "/parameters",
+        "path": "/parameters/hush",
     }
     operations = {name.partition(".")[0]: one["rules"][0]["operations"] for name, one in found.items()}
     assert operations == {

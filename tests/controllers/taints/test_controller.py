@@ -22,7 +22,8 @@ from tests.controllers.objects import (
     template_document,
     user,
 )
-from tests.controllers.server import Cluster, ask_a_few, cluster, wait_until
+from tests.controllers.server import Cluster, ask_a_few, cluster
+from tests.waiting import wait_until
 
 Both = tuple[Cluster, Client]
 

@@ -33,7 +33,8 @@ from tests.controllers.objects import (
     used,
     user,
 )
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
+from tests.waiting import wait_until
 
 FUTURE, PAST = "2130-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
 CANCELLED, EVICTED = "Cancelling deletion", "Marking for deletion"

@@ -98,6 +98,26 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
+{{/* Who may read metrics: who has the token in the Secret. It may be made later; until then nobody may. */}}
+{{- define "dray.metricsArgs" -}}
+{{- if not .root.Values.metrics.open -}}
+- --metrics-token-file=/var/run/dray/metrics/token
+{{- end }}
+{{- end }}
+
+{{- define "dray.metricsMount" -}}
+{{- if not .root.Values.metrics.open -}}
+- {name: metrics-token, mountPath: /var/run/dray/metrics, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "dray.metricsVolume" -}}
+{{- if not .root.Values.metrics.open -}}
+- name: metrics-token
+  secret: {secretName: {{ .root.Values.metrics.tokenSecret }}, optional: true}
+{{- end }}
+{{- end }}
+
 {{- define "dray.leaderArgs" -}}
 - --leader-elect
 - --leader-elect-resource-namespace={{ .root.Release.Namespace }}
@@ -165,7 +185,7 @@ spec:
   ports:
   - {name: metrics, port: {{ .metrics }}, targetPort: metrics}
 {{- end }}
-{{- if .root.Values.networkPolicy.enabled }}
+{{- if or .root.Values.networkPolicy.enabled .isClosed }}
 ---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

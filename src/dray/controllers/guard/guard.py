@@ -2,7 +2,8 @@
 
 Safe against everything that may happen meanwhile: two writers at once (what is let through counts at once), a write that
 is refused later (see `settling.py`), a kill of the guard and two guards at once (see `journal.py`), a watch that lags
-(holders are read anew before a refusal, and what was let through counts without the watch).
+(holders are read anew before a refusal, and what was let through counts without the watch), and a review that no API
+server sent (`callers.py` keeps it out; and the claim is read before anything is held for it).
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ class GuardConfig:
     name: str = "dray-guard"
     most_devices: int = 4000
     """Devices that may be on their way at once: the ConfigMap has room for twice as many."""
+    most_devices_of_namespace: int = 1000
+    """So that the claims of one namespace cannot keep others from being allocated."""
+    most_writes_of_claim: int = 4
+    """Different allocations of one version of a claim; of those at most one can be stored."""
     seconds: float = 8.0
     """For one answer; the API server waits for ten."""
     settling: SettlingConfig = field(default_factory=SettlingConfig)
@@ -136,16 +141,40 @@ class _Lead:
         if not wanted or wanted == held_in(bytes(review.old_object)):
             return ALLOWED
         subject = subject_of(review)
+        if (why := await self._look(subject)) is not None:
+            return why
         clash = await self._judge(subject, wanted)
         if clash is not None:
             return Answer(HTTPStatus.FORBIDDEN, clash.message)
         # No await since the last look at what is held: nobody came in between.
         if review.dry_run or self.holdings.is_settled(subject):
             return ALLOWED
-        if self.holdings.devices_reserved + len(wanted) > self._config.most_devices:
-            text = f"{self.holdings.devices_reserved} devices are on their way already; try again"
-            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)
+        if text := self._too_many(subject, wanted):
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, f"{text}; try again")
         return await self._let_through(subject, wanted)
+
+    async def _look(self, subject: Subject) -> Answer | None:
+        """Ask the API server for the claim before the review is believed: devices are held only for one that is there
+        at the version that the review tells of. An older version cannot be stored any more: its API server finds out.
+        """
+        if await self._settler.is_there(subject):
+            return None
+        text = f"claim {subject.namespace}/{subject.name} (uid {subject.uid}) is not at version {subject.version}"
+        return Answer(HTTPStatus.CONFLICT, f"{text} on the API server; read it again")
+
+    def _too_many(self, subject: Subject, wanted: tuple[Held, ...]) -> str:
+        """Which limit on writes that are on their way this one would break, in words."""
+        writes = self.holdings.waiting(subject.uid)
+        if _is_among(writes, subject, wanted):
+            return ""
+        if len(writes) >= self._config.most_writes_of_claim:
+            return f"{len(writes)} other allocations of claim {subject.namespace}/{subject.name} are on their way already"
+        of_namespace = self.holdings.devices_reserved_of(subject.namespace)
+        if of_namespace + len(wanted) > self._config.most_devices_of_namespace:
+            return f"{of_namespace} devices of namespace {subject.namespace} are on their way already"
+        if self.holdings.devices_reserved + len(wanted) > self._config.most_devices:
+            return f"{self.holdings.devices_reserved} devices are on their way already"
+        return ""
 
     async def _judge(self, subject: Subject, wanted: tuple[Held, ...]) -> Clash | None:
         """Holders that stand in the way are read anew first: the watch may not have told that they let go."""
@@ -161,9 +190,7 @@ class _Lead:
 
     async def _let_through(self, subject: Subject, wanted: tuple[Held, ...]) -> Answer:
         """The same write once more, after a lost answer or a refusal by others, shares its reservation."""
-        is_again = any(
-            (one.subject, one.held) == (subject, wanted) for one in self.holdings.waiting(subject.uid)
-        )
+        is_again = _is_among(self.holdings.waiting(subject.uid), subject, wanted)
         now, number = self._clock.monotonic(), 0
         if not is_again:
             number = self.holdings.reserve(Holding(subject, wanted, is_stored=False, since=now))
@@ -183,6 +210,10 @@ class _Lead:
 
     def _slices_of(self, driver: str, pool: str) -> Iterable[ResourceSlice]:
         return self._slices.indexed(_POOL, f"{driver}|{pool}")
+
+
+def _is_among(writes: Iterable[Holding], subject: Subject, wanted: tuple[Held, ...]) -> bool:
+    return any((one.subject, one.held) == (subject, wanted) for one in writes)
 
 
 def _pool_of(one: ResourceSlice) -> Iterable[str]:

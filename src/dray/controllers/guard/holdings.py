@@ -7,6 +7,7 @@ is gone: either the write is part of what was seen, or it can never be stored an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -51,6 +52,7 @@ class Holdings:
         self._by_uid: Index[int, str] = Index()
         self._places: Index[str | int, str] = Index()
         self._last = 0
+        self._reserved_of: Counter[str] = Counter()
         self.devices_reserved = 0
         """How many devices are kept for writes that were let through."""
 
@@ -80,11 +82,15 @@ class Holdings:
         known = self._stored.get(subject.uid)
         return known is not None and known.subject.version > subject.version
 
+    def devices_reserved_of(self, namespace: str) -> int:
+        """How many of `devices_reserved` are for claims of this namespace."""
+        return self._reserved_of[namespace]
+
     def reserve(self, holding: Holding) -> int:
         """Keep these devices for a write that is let through; gives the number to release it by."""
         self._last += 1
         self._reserved[self._last] = holding
-        self.devices_reserved += len(holding.held)
+        self._count(holding, len(holding.held))
         self._by_uid.put(self._last, [holding.subject.uid])
         self._places.put(self._last, _places(holding))
         return self._last
@@ -92,9 +98,17 @@ class Holdings:
     def release(self, number: int) -> None:
         """It is known what became of it; nothing where that was known before."""
         gone = self._reserved.pop(number, None)
-        self.devices_reserved -= len(gone.held) if gone is not None else 0
+        if gone is not None:
+            self._count(gone, -len(gone.held))
         self._by_uid.put(number)
         self._places.put(number)
+
+    def _count(self, holding: Holding, devices: int) -> None:
+        namespace = holding.subject.namespace
+        self.devices_reserved += devices
+        self._reserved_of[namespace] += devices
+        if not self._reserved_of[namespace]:
+            del self._reserved_of[namespace]
 
     def reserved(self) -> tuple[Holding, ...]:
         """All reservations, oldest first."""

@@ -13,6 +13,7 @@ _API_VERSION: Final = "admission.k8s.io/v1"
 # A device that is taken is Forbidden, the default. Conflict would be wrong: it tells clients to read the claim anew and
 # to send the same devices again; kube-scheduler does so four times before it looks for others.
 _REASONS: Final = {
+    HTTPStatus.CONFLICT: "Conflict",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
     HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
 }

@@ -1,4 +1,4 @@
-"""The guard's HTTPS server, which only API servers ask."""
+"""The guard's HTTPS server, which answers API servers alone: see `callers.py`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 
 from aiohttp import web
 
+from dray.controllers.guard.callers import Callers
 from dray.controllers.guard.guard import Guard
 from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.review import ALLOWED, Answer, Review, documents_in, read_review, write_answer
@@ -27,12 +29,21 @@ CHECK_SECONDS: Final = 5.0
 
 
 class GuardServer:
-    """Answers reviews; what cannot be understood is 400, and so refused by the API server."""
+    """Answers reviews; what cannot be understood is 400, and so refused by the API server.
+
+    Who does not know the secret path is told that nothing is there, before anything of the request is read.
+    """
 
     def __init__(
-        self, guard: Guard, parameters: Parameters, metrics: Metrics, *, seconds: float = CHECK_SECONDS
+        self,
+        guard: Guard,
+        parameters: Parameters,
+        callers: Callers,
+        metrics: Metrics,
+        *,
+        seconds: float = CHECK_SECONDS,
     ) -> None:
-        self._guard, self._parameters = guard, parameters
+        self._guard, self._parameters, self._callers = guard, parameters, callers
         self._threads, self._seconds = Threads(), seconds
         self._reviews = metrics.counter(
             "dray_guard_reviews", "Writes that the API server asked about.", ["path", "code"]
@@ -49,25 +60,42 @@ class GuardServer:
     def application(self) -> web.Application:
         """All paths."""
         application = web.Application(client_max_size=_LIMIT)
-        application.router.add_post(CLAIMS_PATH, self._answering(self._claims))
-        application.router.add_post(PARAMETERS_PATH, self._answering(self._check))
+        application.router.add_post(f"{CLAIMS_PATH}/{{secret}}", self._answering(CLAIMS_PATH, self._claims))
+        application.router.add_post(
+            f"{PARAMETERS_PATH}/{{secret}}", self._answering(PARAMETERS_PATH, self._check)
+        )
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/healthz", self._healthz)
         return application
 
     def _answering(
-        self, decide: Callable[[Review], Awaitable[Answer]]
+        self, path: str, decide: Callable[[Review], Awaitable[Answer]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
+            if (stranger := self._refuse_stranger(request)) is not None:
+                self._reviews.labels(path, str(stranger.status)).inc()
+                return stranger
             try:
                 review = read_review(await request.read())
             except InvalidError as error:
-                self._reviews.labels(request.path, "400").inc()
+                self._reviews.labels(path, "400").inc()
                 return web.Response(status=HTTPStatus.BAD_REQUEST, text=f"{error}\n")
             found = await decide(review)
-            self._reviews.labels(request.path, str(found.status.value)).inc()
+            self._reviews.labels(path, str(found.status.value)).inc()
             return web.Response(body=write_answer(review.uid, found), content_type="application/json")
 
+        return answer
+
+    def _refuse_stranger(self, request: web.Request) -> web.Response | None:
+        """The connection ends: what was not read is not worth reading."""
+        if not self._callers.know(request.match_info["secret"]):
+            answer = web.Response(status=HTTPStatus.NOT_FOUND, text="404: Not Found")
+        elif not self._callers.are_certified(request.get_extra_info("peercert")):
+            text = "only an API server may ask: show a client certificate of --guard-client-ca-file\n"
+            answer = web.Response(status=HTTPStatus.FORBIDDEN, text=text)
+        else:
+            return None
+        answer.force_close()
         return answer
 
     async def _claims(self, review: Review) -> Answer:
@@ -100,9 +128,14 @@ class GuardServer:
 
 
 @asynccontextmanager
-async def serve(server: GuardServer, host: str, port: int, serving: Serving) -> AsyncIterator[int]:
-    """Serve while entered; gives the port. Reviews that are being answered get two seconds at the end."""
+async def serve(
+    server: GuardServer, host: str, port: int, serving: Serving, client_ca: Path | None = None
+) -> AsyncIterator[int]:
+    """Serve while entered; gives the port. Reviews that are being answered get two seconds at the end.
+
+    `client_ca` signs the certificates that API servers show; probes show none, and are answered all the same.
+    """
     runner = web.AppRunner(server.application(), shutdown_timeout=STOP_SECONDS, access_log=None)
-    advice, context = "choose another --guard-address", server_context(serving)
+    advice, context = "choose another --guard-address", server_context(serving, client_ca)
     async with listening(runner, host, port, advice=advice, context=context) as chosen:
         yield chosen

@@ -64,6 +64,18 @@ class Settler:
             self._holdings.forget(subject.uid)
         self._holdings.see(stored(claim), is_live=True)
 
+    async def is_there(self, subject: Subject) -> bool:
+        """Whether the API server has this claim, at this version or a later one. Of `subject` nothing is believed yet:
+        whatever it says of other claims changes nothing here.
+        """
+        try:
+            claim = await self._client.get(RESOURCE_CLAIMS, subject.name, namespace=subject.namespace)
+        except NotFoundError:
+            return False
+        found = stored(claim)
+        self._holdings.see(found, is_live=True)
+        return found.subject.uid == subject.uid and found.subject.version >= subject.version
+
     async def _settle(self, uid: str) -> None:
         waiting = self._holdings.waiting(uid)
         if waiting:

@@ -37,13 +37,18 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How the API server reaches the guard: a URL such as https://10.0.0.5:9617, or a Service; and whom it trusts."""
+    """How the API server reaches the guard: a URL such as https://10.0.0.5:9617, or a Service; and whom it trusts.
+
+    `secret` is the last part of the path, by which the guard knows that an API server asks (see `callers.py`).
+    """
 
     where: str | Service
     authority: bytes
+    secret: str
 
     def client_config(self, path: str) -> dict[str, Any]:
         """As the webhook says it."""
+        path = f"{path}/{self.secret}"
         bundle = {"caBundle": base64.b64encode(self.authority).decode()}
         if isinstance(self.where, str):
             return {"url": self.where.rstrip("/") + path, **bundle}
