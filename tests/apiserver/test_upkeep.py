@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from dray.apiserver.writing.update import update
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from tests.apiserver.store.stores import Gate
+from tests.waiting import wait_until
 
 RULES = Rules()
 CLOCK = SystemClock()
@@ -69,12 +70,6 @@ async def remove(
     await store.write(lambda transaction: delete(transaction, asked, options))
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def gone(store: Store, plural: str, name: str, namespace: str = "default") -> bool:
     return store.get(write(plural, namespace, name).key) is None
 
@@ -85,10 +80,10 @@ async def test_dependents_go_with_their_last_owner(store: Store) -> None:
     await make(store, "secrets", "both", ownerReferences=[owner("a", first), owner("b", second)])
     await make(store, "secrets", "none")
     await remove(store, "configmaps", "a")
-    await until(lambda: gone(store, "secrets", "one"))
+    await wait_until(lambda: gone(store, "secrets", "one"))
     assert not gone(store, "secrets", "both")
     await remove(store, "configmaps", "b")
-    await until(lambda: gone(store, "secrets", "both"))
+    await wait_until(lambda: gone(store, "secrets", "both"))
     assert not gone(store, "secrets", "none")
 
 
@@ -96,7 +91,7 @@ async def test_orphans_stay_and_lose_their_owner(store: Store) -> None:
     uid = await make(store, "configmaps", "a")
     await make(store, "secrets", "s", ownerReferences=[owner("a", uid)])
     await remove(store, "configmaps", "a", policy="Orphan")
-    await until(lambda: gone(store, "configmaps", "a"))
+    await wait_until(lambda: gone(store, "configmaps", "a"))
     found = store.get(Key("secrets", "default", "s"))
     assert found is not None and b"ownerReferences" not in found.raw
 
@@ -106,7 +101,9 @@ async def test_an_owner_that_waits_goes_last(store: Store) -> None:
     reference = owner("a", uid, blockOwnerDeletion=True)
     await make(store, "secrets", "s", ownerReferences=[reference], finalizers=["example.com/held"])
     await remove(store, "configmaps", "a", policy="Foreground")
-    await until(lambda: b"deletionTimestamp" in (store.get(Key("secrets", "default", "s")) or _none()).raw)
+    await wait_until(
+        lambda: b"deletionTimestamp" in (store.get(Key("secrets", "default", "s")) or _none()).raw
+    )
     assert not gone(store, "configmaps", "a")
     asked = write("secrets", "default", "s")
 
@@ -115,7 +112,7 @@ async def test_an_owner_that_waits_goes_last(store: Store) -> None:
         return old | {"metadata": old["metadata"] | {"finalizers": []}}
 
     await store.write(lambda transaction: update(transaction, asked, let_go))
-    await until(lambda: gone(store, "configmaps", "a") and gone(store, "secrets", "s"))
+    await wait_until(lambda: gone(store, "configmaps", "a") and gone(store, "secrets", "s"))
 
 
 async def test_an_owner_goes_when_what_it_waits_for_is_taken_from_it(store: Store) -> None:
@@ -123,7 +120,9 @@ async def test_an_owner_goes_when_what_it_waits_for_is_taken_from_it(store: Stor
     reference = owner("a", uid, blockOwnerDeletion=True)
     await make(store, "secrets", "s", ownerReferences=[reference], finalizers=["example.com/held"])
     await remove(store, "configmaps", "a", policy="Foreground")
-    await until(lambda: b"deletionTimestamp" in (store.get(Key("secrets", "default", "s")) or _none()).raw)
+    await wait_until(
+        lambda: b"deletionTimestamp" in (store.get(Key("secrets", "default", "s")) or _none()).raw
+    )
     asked = write("secrets", "default", "s")
 
     def disown(old: dict[str, Any] | None) -> dict[str, Any]:
@@ -131,7 +130,7 @@ async def test_an_owner_goes_when_what_it_waits_for_is_taken_from_it(store: Stor
         return old | {"metadata": old["metadata"] | {"ownerReferences": []}}
 
     await store.write(lambda transaction: update(transaction, asked, disown))
-    await until(lambda: gone(store, "configmaps", "a"))
+    await wait_until(lambda: gone(store, "configmaps", "a"))
     assert not gone(store, "secrets", "s")
 
 
@@ -141,7 +140,7 @@ def _none() -> Any:
 
 async def test_an_owner_that_never_was_counts_as_gone(store: Store) -> None:
     await make(store, "secrets", "s", ownerReferences=[owner("a", "no-such-uid")])
-    await until(lambda: gone(store, "secrets", "s"))
+    await wait_until(lambda: gone(store, "secrets", "s"))
 
 
 async def test_a_namespace_ends_with_all_that_is_in_it(store: Store) -> None:
@@ -151,7 +150,7 @@ async def test_a_namespace_ends_with_all_that_is_in_it(store: Store) -> None:
         await make(store, "secrets", f"s{number}", "n")
     await make(store, "configmaps", "stays")
     await remove(store, "namespaces", "n")
-    await until(lambda: gone(store, "namespaces", "n"))
+    await wait_until(lambda: gone(store, "namespaces", "n"))
     assert not store.list("configmaps", "n").items and not store.list("secrets", "n").items
     assert not gone(store, "configmaps", "stays")
 
@@ -169,7 +168,7 @@ async def test_what_was_left_undone_is_done_after_a_restart(tmp_path: Path) -> N
         open_at(tmp_path / "store.db") as store,
         running(Upkeep(store, RULES, CLOCK).run(), name="upkeep"),
     ):
-        await until(lambda: gone(store, "secrets", "s") and gone(store, "namespaces", "n"))
+        await wait_until(lambda: gone(store, "secrets", "s") and gone(store, "namespaces", "n"))
 
 
 async def test_two_at_once_and_a_short_history(tmp_path: Path) -> None:
@@ -182,7 +181,7 @@ async def test_two_at_once_and_a_short_history(tmp_path: Path) -> None:
             for name in names:
                 await make(store, "secrets", name, ownerReferences=[owner("a", uid)])
             await remove(store, "configmaps", "a")
-            await until(lambda: not store.list("secrets", "default").items)
+            await wait_until(lambda: not store.list("secrets", "default").items)
 
 
 async def test_events_go_when_their_time_is_over(tmp_path: Path) -> None:
@@ -217,7 +216,7 @@ async def test_a_full_disk_only_delays_it(tmp_path: Path) -> None:
         gate.is_on, gate.fail_before = True, "SQLITE_FULL"
         clock = FakeClock(CLOCK.now() + timedelta(hours=2))
         async with running(Upkeep(opened, RULES, clock, event_ttl=3600.0).run(), name="upkeep"):
-            await until(lambda: gate.commits > 1)
+            await wait_until(lambda: gate.commits > 1)
             gate.fail_before = ""
             async with asyncio.timeout(60):
                 while opened.get(event) is not None:

@@ -19,12 +19,18 @@ PATH = "/api/v1/namespaces/default/serviceaccounts/robot/token"
 POD = {"kind": "Pod", "apiVersion": "v1", "name": "web"}
 
 
+VAULT: dict[str, Any] = {
+    "name": "t",
+    "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "token"}}]},
+}
+
+
 class Requests:
     def __init__(self, path: Path) -> None:
         self.store, self.clock = SmallStore(), FakeClock(START)
         self.signer = Signer(path / "k.key")
         self.account = self.store.create("serviceaccounts", {"metadata": {"name": "robot"}})
-        self.pod = self.store.create("pods", pod(serviceAccountName="robot", nodeName="n1"))
+        self.pod = self.store.create("pods", pod(serviceAccountName="robot", nodeName="n1", volumes=[VAULT]))
         self.store.create("pods", pod("other", nodeName="n1"))
 
     def ask(self, spec: dict[str, Any], who: Identity | None = None, **metadata: str) -> dict[str, Any]:
@@ -132,7 +138,12 @@ def test_an_account_that_is_not_there(requests: Requests) -> None:
 
 
 def test_a_node_gets_tokens_of_its_own_pods_only(requests: Requests) -> None:
-    assert requests.ask({"boundObjectRef": POD}, node("n1"))["status"]["token"]
+    own = {"boundObjectRef": {**POD, "uid": requests.pod["metadata"]["uid"]}}
+    assert requests.ask(own, node("n1"))["status"]["token"]
+    with pytest.raises(DeniedError, match="must give the uid of its pod"):
+        requests.ask({"boundObjectRef": POD}, node("n1"))
+    with pytest.raises(DeniedError, match="no volume of the pod has a token for audience 'bank'"):
+        requests.ask({**own, "audiences": ["bank"]}, node("n1"))
     for spec, who in (({"boundObjectRef": POD}, node("n2")), ({}, node("n1"))):
         with pytest.raises(DeniedError, match="bound to its own pods"):
             requests.ask(spec, who)

@@ -45,7 +45,7 @@ async def names(client: Client) -> list[str]:
 async def main(directory: Path) -> dict[str, Any]:
     acknowledged: list[str] = []
     refusals: list[str] = []
-    options = ApiServerOptions(directory, Address())
+    options = ApiServerOptions(directory / "data", Address())
     async with api_server(options) as found, Client(find_access(found.kubeconfig)) as client:
         for number in range(300):
             refused = await create(client, number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dray.apiserver.access import node_role
 from dray.apiserver.access.identity import Identity
 from dray.apiserver.access.roles import READS, Asked, Cluster, Document, denied
@@ -33,7 +35,17 @@ def is_checked_by_change(identity: Identity) -> bool:
     return bool(identity.node) and not identity.is_admin
 
 
-def check_token(identity: Identity, asked: Asked, pod: Document | None) -> None:
-    """Whether a token of a service account may be had that ends with this pod (None: with no pod)."""
+def check_token(
+    identity: Identity,
+    asked: Asked,
+    pod: Document | None,
+    *,
+    has_uid: bool = True,
+    audiences: Iterable[str] = (),
+) -> None:
+    """Whether a token of a service account may be had that ends with this pod (None: with no pod).
+
+    `has_uid`: whether the request named the pod's uid; `audiences`: those it asked for, none where it left them open.
+    """
     if identity.node and not identity.is_admin:
-        node_role.check_token(identity, asked, pod)
+        node_role.check_token(identity, asked, pod, has_uid=has_uid, audiences=audiences)

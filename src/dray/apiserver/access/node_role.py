@@ -9,6 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dray.apiserver.access.identity import Identity
+from dray.apiserver.access.node_changes import (
+    NOT_OWN,
+    claim_fault,
+    name_fault,
+    node_fault,
+    pod_fault,
+    slice_fault,
+    token_fault,
+)
 from dray.apiserver.access.roles import Asked, Cluster, Document, denied
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -27,8 +36,8 @@ _FREE = (
     "csidrivers.storage.k8s.io",
     "deviceclasses.resource.k8s.io",
 )
+_MIRROR = "kubernetes.io/config.mirror"
 _UNRELATED = "no relationship found between this node and the object"
-_NOT_OWN = "a node may only do this to its own"
 _WRITES = ("create", "update", "patch", "delete")
 _EVENT_VERBS = ("create", "update", "patch")
 
@@ -40,7 +49,7 @@ def check_request(identity: Identity, asked: Asked, cluster: Cluster) -> None:
         if not _may_read(node, asked, cluster):
             raise denied(identity, asked, _UNRELATED)
     elif not _may_write(node, asked, cluster):
-        raise denied(identity, asked, _NOT_OWN)
+        raise denied(identity, asked, NOT_OWN)
 
 
 def _may_read(node: str, asked: Asked, cluster: Cluster) -> bool:
@@ -104,59 +113,58 @@ def check_change(
     identity: Identity, asked: Asked, old: Document | None, new: Document | None, cluster: Cluster
 ) -> None:
     """See `authorize.check_change`."""
-    if why := _fault(identity.node, asked.resource, old, new, cluster):
+    if why := _fault(identity.node, asked, old, new, cluster):
         raise denied(identity, asked, why)
 
 
-def check_token(identity: Identity, asked: Asked, pod: Document | None) -> None:
+def check_token(
+    identity: Identity,
+    asked: Asked,
+    pod: Document | None,
+    *,
+    has_uid: bool = True,
+    audiences: Iterable[str] = (),
+) -> None:
     """A node gets tokens only for pods it runs: `pod` is the one that the token is to be bound to."""
-    if pod is None or _spec(pod).get("nodeName") != identity.node:
-        raise denied(identity, asked, "a node may only ask for tokens bound to its own pods")
+    if why := token_fault(identity.node, pod, has_uid=has_uid, audiences=audiences):
+        raise denied(identity, asked, why)
 
 
-def _fault(node: str, resource: str, old: Document | None, new: Document | None, cluster: Cluster) -> str:
-    both = [one for one in (old, new) if one is not None]
-    if resource in (NODES, CSI_NODES, LEASES):
-        return "" if all(_meta(one).get("name") == node for one in both) else _NOT_OWN
-    if resource == SLICES:
-        is_own = all(_spec(one).get("nodeName") == node for one in both)
-        return "" if is_own else f"its spec.nodeName must be {node!r}, before and after"
-    if resource == PODS:
-        return "" if all(_spec(one).get("nodeName") == node for one in both) else _NOT_OWN
-    if resource == CLAIMS:
-        return _claim_fault(old or {}, new or {}, cluster.drivers_of(node))
+def _fault(node: str, asked: Asked, old: Document | None, new: Document | None, cluster: Cluster) -> str:
+    match asked.resource:
+        case "nodes":
+            return node_fault(node, old, new)
+        case "csinodes.storage.k8s.io" | "leases.coordination.k8s.io":
+            return name_fault(node, old, new)
+        case "resourceslices.resource.k8s.io":
+            return slice_fault(node, old, new)
+        case "pods":
+            return pod_fault(node, asked.subresource, old, new)
+        case "resourceclaims.resource.k8s.io":
+            return claim_fault(old or {}, new or {}, cluster.drivers_of(node))
     return ""
 
 
-def _claim_fault(old: Document, new: Document, drivers: Iterable[str]) -> str:
-    """What is changed beyond the entries of this node's drivers."""
-    before, after = _object(old, "status"), _object(new, "status")
-    for field in sorted({*before, *after} - {"devices"}):
-        if before.get(field) != after.get(field):
-            return f"a node may not change status.{field}"
-    own = frozenset(drivers)
-    kept = [_devices(one, own) for one in (before, after)]
-    return "" if kept[0] == kept[1] else "a node may change entries of status.devices of its own drivers only"
-
-
-def _devices(status: Mapping[str, Any], own: frozenset[str]) -> list[Any]:
-    found = status.get("devices") or ()
-    return [one for one in found if not (isinstance(one, Mapping) and one.get("driver") in own)]
-
-
 def _used(pods: Iterable[Document]) -> set[tuple[str, str, str]]:
-    """What these pods use, as (resource, namespace, name)."""
+    """What these pods use, as (resource, namespace, name). A mirror pod gives no right to anything."""
     return {
         (resource, str(_meta(pod).get("namespace", "")), name)
         for pod in pods
+        if _MIRROR not in _object(_meta(pod), "annotations")
         for resource, name in (*_claims_of(pod), *_volumes_of(pod), *_variables_of(pod))
         if name
     }
 
 
 def _claims_of(pod: Document) -> Iterator[tuple[str, str]]:
-    status = _object(pod, "status")
-    for one in (*_list(_spec(pod), "resourceClaims"), *_list(status, "resourceClaimStatuses")):
+    """A name in the status counts only for an entry of the spec, which nobody can change."""
+    status, entries = _object(pod, "status"), list(_list(_spec(pod), "resourceClaims"))
+    made = [
+        one
+        for one in _list(status, "resourceClaimStatuses")
+        if any(one.get("name") == entry.get("name") for entry in entries)
+    ]
+    for one in (*entries, *made):
         yield CLAIMS, str(one.get("resourceClaimName") or "")
     yield CLAIMS, str(_object(status, "extendedResourceClaimStatus").get("resourceClaimName") or "")
 

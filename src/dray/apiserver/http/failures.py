@@ -16,6 +16,7 @@ from dray.apiserver.writing.faults import (
     BadRequestError,
     NotAllowedError,
     TerminatingError,
+    TooLargeError,
     TooManyRequestsError,
 )
 from dray.errors import Error, NotFoundError
@@ -92,6 +93,8 @@ def _coded(error: Error) -> tuple[int, str] | None:
         return 400, "BadRequest"
     if isinstance(error, NotAllowedError):
         return 405, "MethodNotAllowed"
+    if isinstance(error, TooLargeError):
+        return 413, "RequestEntityTooLarge"
     if isinstance(error, AlreadyExistsError):
         return 409, "AlreadyExists"
     if isinstance(error, Expired):

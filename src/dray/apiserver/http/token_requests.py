@@ -69,7 +69,9 @@ def requested_token(
     bound = request.spec.bound_object_ref
     holder = None if bound is None else _holder(objects, asked, bound)
     kind = bound.kind.lower() if bound is not None else ""
-    check_token(identity, asked, msgspec.json.decode(holder.raw) if holder and kind == "pod" else None)
+    pod = msgspec.json.decode(holder.raw) if holder and kind == "pod" else None
+    has_uid = bool(bound and bound.uid)
+    check_token(identity, asked, pod, has_uid=has_uid, audiences=request.spec.audiences)
     audiences = request.spec.audiences or (ISSUER,)
     reference = None if holder is None else Reference(holder.key.name, holder.uid)
     grant = Grant(asked.namespace, Reference(asked.name, account.uid), kind, reference, audiences)

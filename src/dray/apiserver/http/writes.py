@@ -23,6 +23,7 @@ from dray.apiserver.writing.create import create
 from dray.apiserver.writing.faults import not_found
 from dray.apiserver.writing.kinds.binding import bind
 from dray.apiserver.writing.kinds.scale import update_scale
+from dray.apiserver.writing.metadata import MAX_OBJECT_BYTES
 from dray.apiserver.writing.removing.collection import delete_collection
 from dray.apiserver.writing.removing.delete import delete
 from dray.apiserver.writing.removing.eviction import evict
@@ -158,6 +159,10 @@ def _change(write: Write, place: Place, body: Body, kind: str, form: Form, verb:
 
 
 def _apply(write: Write, place: Place, body: Body) -> Changing:
+    if len(body.data) > MAX_OBJECT_BYTES:
+        # Before its fields are compared: the object would be refused after that.
+        text = f"the configuration has {len(body.data)} bytes, the limit is {MAX_OBJECT_BYTES}"
+        raise RequestError(413, f"Request entity too large: {text}")
     try:
         wanted = document_of(body.data, YAML)
     except RequestError as error:

@@ -60,6 +60,10 @@ class BadRequestError(InvalidError):
     """400 with the reason BadRequest: the request itself makes no sense, before any rule about the object."""
 
 
+class TooLargeError(InvalidError):
+    """413 with the reason RequestEntityTooLarge: the object is larger than any may be."""
+
+
 class NotAllowedError(InvalidError):
     """405 with the reason MethodNotAllowed: not while the kind is on its way out."""
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 
 from dray.api.codec import encode, view
 from dray.api.codec.nulls import without_nulls
-from dray.api.field_errors import FieldError, Path
+from dray.api.field_errors import FieldError, Path, first_faults
 from dray.api.validation import validate, validate_status
 from dray.api.validation.faults import invalid
 from dray.api.validation.metadata import MetadataRules, check_metadata, check_metadata_update
@@ -15,7 +15,7 @@ from dray.apiserver.patching.unknown import unknown_names
 from dray.apiserver.served import Document, GenericObject
 from dray.apiserver.store.contract import Stored
 from dray.apiserver.writing import faults
-from dray.apiserver.writing.faults import BadRequestError, ObjectInvalidError
+from dray.apiserver.writing.faults import BadRequestError, ObjectInvalidError, TooLargeError
 from dray.apiserver.writing.request import FieldValidation, Write
 from dray.errors import InvalidError
 
@@ -23,6 +23,8 @@ _DIGITS: Final = 20
 """As many as the largest number of 64 bits has."""
 MAX_DEPTH: Final = 100
 """How deep a document may be nested; no kind of Kubernetes comes near."""
+MAX_OBJECT_BYTES: Final = 3 * 2**19
+"""As etcd's, which keeps Kubernetes' objects. It bounds the work of rules and of field managers, too."""
 _NO_NAME: Final = "name must be provided"
 _NAMESPACE_DIFFERS: Final = (
     "the namespace of the provided object does not match the namespace sent on the request"
@@ -35,6 +37,10 @@ def take(write: Write, document: Any) -> tuple[Document, tuple[str, ...]]:
         raise BadRequestError("the object provided is unrecognized: it must be a JSON object")
     _check_words(write, document)
     encoded = encode(document)
+    if len(encoded) > MAX_OBJECT_BYTES:
+        raise TooLargeError(
+            f"Request entity too large: the object has {len(encoded)} bytes, the limit is {MAX_OBJECT_BYTES}"
+        )
     if encoded.count(b"{") + encoded.count(b"[") > MAX_DEPTH and _is_deep(document):
         raise BadRequestError(f"the object provided is unrecognized: it is nested more than {MAX_DEPTH} deep")
     if b"null" in encoded:
@@ -163,7 +169,11 @@ def check_version(write: Write, metadata: Document, stored: Stored) -> None:
 
 
 def check_rules(write: Write, new: Any, old: Any = None, *, status: bool = False) -> list[FieldError]:
-    """Everything the kind's rules say about a view; `old` is what it replaces."""
+    """What the kind's rules say about a view, up to `MOST_FAULTS`; `old` is what it replaces."""
+    return first_faults(lambda: _check_rules(write, new, old, status=status))
+
+
+def _check_rules(write: Write, new: Any, old: Any, *, status: bool) -> list[FieldError]:
     resource = write.served.resource
     if isinstance(new, GenericObject):
         plain = write.served.is_custom or resource.group == "apiextensions.k8s.io"

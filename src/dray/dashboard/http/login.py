@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from dray.dashboard.http.answers import TooManyError
 from dray.dashboard.http.security import Doorkeeper
-from dray.errors import InvalidError, UnavailableError
+from dray.errors import InvalidError
 
 
 class Login(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,7 +20,4 @@ def log_in(doorkeeper: Doorkeeper, body: bytes) -> None:
         given = msgspec.json.decode(body, type=Login)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InvalidError('send {"token": "…"}', field="token") from None
-    try:
-        doorkeeper.log_in(given.token)
-    except UnavailableError as error:
-        raise TooManyError(str(error), retry_after=error.retry_after) from error
+    doorkeeper.log_in(given.token)

@@ -1,10 +1,11 @@
-"""Who may look: a token, our own Host and Origin, a cookie that only this page sends, and headers that forbid the rest. Pure."""
+"""Who may look: a token, our own Host and Origin, a cookie that only this page sends, and headers that forbid the rest."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import secrets
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -25,8 +26,12 @@ HEADERS: Final = {
     "X-Frame-Options": "DENY",
 }
 MIN_TOKEN: Final = 16
+MIN_DIFFERENT: Final = 6
+"""Characters of a token that somebody chose: guessing is kept hopeless by its length, not by locking anybody out."""
 _TRIES: Final = 10
-_SECONDS: Final = 10.0
+_WINDOW: Final = 10.0
+_PAUSE: Final = 0.25
+_WAITING: Final = 64
 
 
 def new_token() -> str:
@@ -43,6 +48,12 @@ def check_token_text(text: str, source: str) -> str:
             "remove the file to have a new one made",
             field=source,
         )
+    if len(set(token)) < MIN_DIFFERENT:
+        raise InvalidError(
+            f"{source}: a token must have at least {MIN_DIFFERENT} different characters; "
+            "remove the file to have a new one made",
+            field=source,
+        )
     return token
 
 
@@ -54,7 +65,8 @@ class Doorkeeper:
     hosts: Hosts
     cookie: str
     clock: Clock
-    _failed: list[float] = field(default_factory=list)
+    _failed: deque[float] = field(default_factory=lambda: deque(maxlen=_TRIES))
+    _waiting: int = 0
 
     @property
     def cookie_value(self) -> str:
@@ -89,16 +101,27 @@ class Doorkeeper:
         )
 
     def log_in(self, given: str) -> None:
-        """DeniedError for another token; UnavailableError after too many of these, also for the right one."""
-        now = self.clock.monotonic()
-        self._failed = [one for one in self._failed if now - one < _SECONDS]
-        if len(self._failed) >= _TRIES:
-            raise UnavailableError(
-                f"too many wrong tokens: try again in {_SECONDS:g} s", retry_after=_SECONDS
-            )
+        """DeniedError for another token. The right one is let in whatever others tried before."""
         if not _same(given.strip(), self.token):
-            self._failed.append(now)
             raise DeniedError("the token is not the dashboard's", authenticated=False)
+
+    async def slow_down(self) -> None:
+        """Before the answer to a wrong token: after ten in ten seconds it comes a little later.
+
+        UnavailableError where too many wait already, so that guessers cost no memory.
+        """
+        now = self.clock.monotonic()
+        is_much = len(self._failed) == _TRIES and now - self._failed[0] < _WINDOW
+        self._failed.append(now)
+        if not is_much:
+            return
+        if self._waiting >= _WAITING:
+            raise UnavailableError(f"too many wrong tokens: try again in {_PAUSE:g} s", retry_after=_PAUSE)
+        self._waiting += 1
+        try:
+            await self.clock.sleep(_PAUSE)
+        finally:
+            self._waiting -= 1
 
 
 def _same(given: str, known: str) -> bool:

@@ -12,13 +12,13 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from dray.dashboard.http.answers import file_answer, json_answer, refused
+from dray.dashboard.http.answers import TooManyError, file_answer, json_answer, refused
 from dray.dashboard.http.files import File
 from dray.dashboard.http.login import log_in
 from dray.dashboard.http.security import HEADERS, Doorkeeper
 from dray.dashboard.http.stream import Stream
 from dray.dashboard.telling.pages import Pages
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import DeniedError, Error, InvariantError, UnavailableError
 from dray.runtime.http_server import STOP_SECONDS, PlainServer, RequestError, listening
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
@@ -49,6 +49,17 @@ async def serve(server: Server, host: str, port: int) -> AsyncIterator[int]:
             yield chosen
         finally:
             server.stop()
+
+
+async def _slowly_if_wrong(doorkeeper: Doorkeeper, check: Callable[[], None]) -> None:
+    try:
+        check()
+    except DeniedError:
+        try:
+            await doorkeeper.slow_down()
+        except UnavailableError as error:
+            raise TooManyError(str(error), retry_after=error.retry_after) from error
+        raise
 
 
 class Server:
@@ -109,7 +120,9 @@ class Server:
             return self._file(request)
         door, words = self._door(request.method, _decoded(rest))
         if rest != ["login"]:
-            doorkeeper.check_user(request.headers, request.cookies)
+            await _slowly_if_wrong(
+                doorkeeper, lambda: doorkeeper.check_user(request.headers, request.cookies)
+            )
         return await door(request, words)
 
     def _file(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -140,7 +153,8 @@ class Server:
     async def _log_in(self, request: web.BaseRequest, _: tuple[str, ...]) -> web.StreamResponse:
         doorkeeper = self._doorkeeper
         assert doorkeeper is not None
-        log_in(doorkeeper, await read_body(request))
+        body = await read_body(request)
+        await _slowly_if_wrong(doorkeeper, lambda: log_in(doorkeeper, body))
         answer = json_answer({"ok": True})
         answer.set_cookie(
             doorkeeper.cookie, doorkeeper.cookie_value, httponly=True, samesite="Strict", path="/"

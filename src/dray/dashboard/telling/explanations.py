@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from dray.allocation.budget import FILTER_SECONDS
 from dray.allocation.cluster.cluster_dump import Cluster, read_cluster
 from dray.allocation.cluster.simulate import simulate
 from dray.allocation.cluster.simulation_documents import failed_document, simulation_document
@@ -72,12 +73,18 @@ class _Known:
     notes: tuple[str, ...]
 
     def situation(self, check: Check, files: Cluster | None = None) -> tuple[Situation, tuple[str, ...]]:
-        """As the scheduler of such a server sees it; and what was guessed. Asks `check` before each question."""
+        """As the scheduler of such a server sees it; and what was guessed. Asks `check` before each question and in its course."""
         profile, guess = profile_of_server(self.major, self.minor)
         features = self.features()
         cluster = self.cluster if files is None else self.cluster.under(files)
         notes = (*self.notes, *([guess] if guess else []), *cluster.notes)
-        return Situation.of(cluster, profile, features).checked(check), notes
+
+        def now() -> float:
+            check()
+            return SystemClock().monotonic()
+
+        situation = Situation.of(cluster, profile, features).within(FILTER_SECONDS, now)
+        return situation.checked(check), notes
 
     def features(self) -> Features:
         profile, _ = profile_of_server(self.major, self.minor)

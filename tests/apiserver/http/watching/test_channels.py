@@ -14,6 +14,7 @@ from dray.apiserver.http.watching.watches import Lines
 from dray.apiserver.served import standard
 from dray.apiserver.store.contract import Key, Transaction
 from dray.apiserver.store.sqlite import SqliteStore, StoreConfig, open_store
+from tests.waiting import wait_until
 
 SERVING = standard()
 PATH = "/api/v1/configmaps"
@@ -52,12 +53,6 @@ def put_many(count: int) -> Callable[[Transaction], None]:
     return many
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():
-            await asyncio.sleep(0.005)
-
-
 async def test_who_joins_between_a_change_and_its_sending_gets_it_once(tmp_path: Path) -> None:
     async with open_store(tmp_path / "s") as store:
         channel, early, late = channel_of(store), Wire(), Wire()
@@ -71,8 +66,8 @@ async def test_who_joins_between_a_change_and_its_sending_gets_it_once(tmp_path:
         with store.follow("configmaps", "", None, join):
             await store.write(put_many(1))
         await store.write(put_many(1))
-        await until(lambda: early.seen == [2, 3])
-        await until(lambda: late.seen == [3])
+        await wait_until(lambda: early.seen == [2, 3])
+        await wait_until(lambda: late.seen == [3])
         assert joined == [2]
         channel.close()
 

@@ -27,6 +27,7 @@ from dray.apiserver.store.contract import Expired, Key
 from dray.apiserver.store.sqlite import SqliteStore, StoreConfig, open_store
 from dray.runtime.certificates import Serving, serving_certificate
 from tests.campaign import seeds
+from tests.waiting import wait_until
 
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 SERVING = standard()
@@ -126,12 +127,6 @@ async def read(
     return found
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not is_so():
-            await asyncio.sleep(0.005)
-
-
 async def test_watchers_of_one_shape_share_and_leave_nothing(
     server: Server, session: aiohttp.ClientSession
 ) -> None:
@@ -142,14 +137,14 @@ async def test_watchers_of_one_shape_share_and_leave_nothing(
             group.create_task(read(session, server, 6, resourceVersion=str(first), labelSelector="v=1"))
             for _ in range(3)
         ]
-        await until(lambda: len(server.watches) == 2)
-        await until(lambda: server.store.watchers == 2)
+        await wait_until(lambda: len(server.watches) == 2)
+        await wait_until(lambda: server.store.watchers == 2)
         for number in range(4):
             await put(server.store, f"y{number}", v=str(number % 2))
     assert [one.result() for one in same] == [[3, 4, 5, 6]] * 20
     assert [one.result() for one in chosen] == [[4, 6]] * 3
-    await until(lambda: len(server.watches) == 0)
-    await until(lambda: server.store.watchers == 0)
+    await wait_until(lambda: len(server.watches) == 0)
+    await wait_until(lambda: server.store.watchers == 0)
 
 
 @pytest.mark.parametrize("seed", seeds(2, 60))
@@ -181,7 +176,7 @@ async def test_everyone_sees_everything_once_and_in_order(
         group.create_task(writer())
         for _ in range(40):
             group.create_task(watcher())
-    await until(lambda: len(server.watches) == 0)
+    await wait_until(lambda: len(server.watches) == 0)
 
 
 async def connect_slowly(server: Server, since: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -213,7 +208,7 @@ async def test_a_slow_one_holds_up_nobody_and_misses_nothing(
 ) -> None:
     first = await put(server.store, "x")
     reader, writer = await connect_slowly(server, first)
-    await until(lambda: len(server.watches) == 1)
+    await wait_until(lambda: len(server.watches) == 1)
     slow = server.transports[0]
     last = first + 160
     async with asyncio.TaskGroup() as group:
@@ -235,22 +230,22 @@ async def test_a_slow_one_holds_up_nobody_and_misses_nothing(
     async with asyncio.timeout(60):
         assert await anext(revisions(reader)) == last + 1, "it goes on"
     writer.close()
-    await until(lambda: len(server.watches) == 0)
+    await wait_until(lambda: len(server.watches) == 0)
 
 
 async def test_one_that_is_too_slow_is_told(tmp_path: Path, session: aiohttp.ClientSession) -> None:
     async with serving(tmp_path, history_changes=40) as server:
         first = await put(server.store, "x")
         reader, writer = await connect_slowly(server, first)
-        await until(lambda: len(server.watches) == 1)
+        await wait_until(lambda: len(server.watches) == 1)
         async with asyncio.TaskGroup() as group:
             seen: list[int] = []
             reading = read(session, server, first + 150, found=seen, resourceVersion=str(first))
             other = group.create_task(reading)
-            await until(lambda: len(server.transports) == 2)
+            await wait_until(lambda: len(server.transports) == 2)
             for number in range(150):
                 await put(server.store, f"y{number % 3}", "x" * 100_000)
-                await until(lambda: len(seen) > number - 20)  # noqa: B023 - the other is no faster than the machine
+                await wait_until(lambda: len(seen) > number - 20)  # noqa: B023 - the other is no faster than the machine
         assert other.result() == list(range(first + 1, first + 151))
         async with asyncio.timeout(60):
             found = [revision async for revision in revisions(reader)]
@@ -266,7 +261,7 @@ async def test_the_end_of_its_time_and_of_the_store(tmp_path: Path, session: aio
             assert await answer.read() == b""
         assert len(server.watches) == 0
         async with asyncio.timeout(60), session.get(server.url()) as answer:
-            await until(lambda: len(server.watches) == 1)
+            await wait_until(lambda: len(server.watches) == 1)
             await server.store.stop()
             assert await answer.read() == b""
         assert len(server.watches) == 0
@@ -348,7 +343,7 @@ async def test_a_channel_that_the_history_left_behind_lets_everyone_go(
 
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             watchers = [group.create_task(types()) for _ in range(3)]
-            await until(lambda: len(server.watches) == 1 and begun == [200] * 3)
+            await wait_until(lambda: len(server.watches) == 1 and begun == [200] * 3)
             await server.store.write(many)
         assert [one.result() for one in watchers] == [["ERROR"]] * 3
         assert await put(server.store, "y") == first + 21
