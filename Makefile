@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 # Python keeps its bytecode, whatever the shell says: else each of the hundreds of programs that tests start compiles all of Dray.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up test test-all skips mutants coverage check tools e2e campaign bench format proto docs audit sbom manifests lock venv clean
+.PHONY: help up test test-all skips mutants coverage check tools e2e campaign bench format proto docs audit sbom manifests image lock venv clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -42,15 +42,17 @@ check: $(READY)  ## Format, lint, types, import contract
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-tools: $(READY)  ## What `make e2e` builds first, kept in ~/.cache: Kubernetes, a machine, programs to compare with
+# Go's compilers collect their garbage less often: a first build of Kubernetes is sooner done, with memory that is there.
+tools: export GOGC := 400
+tools: $(READY)  ## What `make e2e` builds first, kept in ~/.cache: Kubernetes, a machine, a browser, programs to compare with
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-e2e.lock
+	$(BIN)/python -m dray.testing.browser install
 	$(BIN)/python -m dray.testing.kubernetes install
 	$(BIN)/python -m dray.testing.machine install
 	$(BIN)/python -m tests.e2e.builds
 
 e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-e2e.lock
-	$(BIN)/python -m dray.testing.browser install
-	$(BIN)/python -m pytest tests/e2e -n 4 --durations 10 --record build/tests/e2e.json $(ARGS)
+	$(BIN)/python -m pytest tests/e2e -n 5 --durations 10 --record build/tests/e2e.json $(ARGS)
 
 # SLICE=k/n runs the k-th of n equal shares. BOX=180 tries other cases than `make test`
 # for so many seconds, without e2e. SEED=N chooses the cases.
@@ -84,11 +86,19 @@ sbom: $(READY)  ## The packages that the wheel needs, to build/sbom.cdx.json
 manifests: $(READY)  ## Render deploy/manifests from the chart: needs Go
 	$(BIN)/python -m tests.e2e.deploy_manifests
 
+# DEBIAN=…@sha256:… and SNAPSHOT=20260115T000000Z are needed: a released image can be made again.
+BUILDER ?= podman
+image:  ## Build the image: DEBIAN=docker.io/library/debian@sha256:… SNAPSHOT=20260115T000000Z
+	@sh deploy/pinned.sh "$(DEBIAN)" "$(SNAPSHOT)" "$(UNPINNED)"
+	$(BUILDER) build --build-arg DEBIAN="$(DEBIAN)" --build-arg SNAPSHOT="$(SNAPSHOT)" --build-arg UNPINNED="$(UNPINNED)" \
+	    -t "$(or $(IMAGE),localhost/dray:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml))" .
+
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-header
 
 lock: $(READY)  ## Pin the newest allowed versions in the lock files
-	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-lock.lock
+	$(COMPILE) --upgrade --group lock -c requirements.lock -o requirements-lock.lock
 	$(COMPILE) --upgrade --group dev pyproject.toml -o requirements.lock
 	$(COMPILE) --upgrade --group e2e -c requirements.lock -o requirements-e2e.lock
 	$(COMPILE) --upgrade --group mutants -c requirements.lock -o requirements-mutants.lock

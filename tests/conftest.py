@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from tests.campaign import PLAN
-from tests.tiers import TIER_OF, tier_of
+from tests.tiers import PROGRAMS, TIER_OF, tier_of
 
 pytest_plugins = ["tests.record"]
 
@@ -58,9 +58,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Tests wait for files, sockets and programs about as long as they compute."""
-    return 2 * len(os.sched_getaffinity(0))
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Tests wait for files and sockets about as long as they compute, and longer for programs."""
+    return (3 if config.option.tier == [PROGRAMS] else 2) * len(os.sched_getaffinity(0))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

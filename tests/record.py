@@ -1,9 +1,10 @@
-"""What a run leaves for its reader: a file with the skipped tests and their reasons, and how to repeat a failed campaign."""
+"""What a run leaves for its reader: a file with the seconds of each test file and what was skipped, and how to repeat a failed campaign."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,10 @@ import pytest
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("dray").addoption(
-        "--record", type=Path, metavar="FILE", help="Write what was skipped, and why, to FILE."
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="Write seconds of each file, and what was skipped and why, to FILE.",
     )
 
 
@@ -22,6 +26,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         record = {
             "user": "root" if os.geteuid() == 0 else "normal user",
             "passed": len(stats.get("passed", [])),
+            "seconds": _seconds(stats),
             "skipped": dict(_skipped(stats.get("skipped", []))),
         }
         config.option.record.parent.mkdir(parents=True, exist_ok=True)
@@ -36,6 +41,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("to repeat it")
         for test in dict.fromkeys(failed):
             terminalreporter.write_line(f"{' '.join(settings)} .venv/bin/python -m pytest '{test}'")
+
+
+def _seconds(stats: dict[str, list[pytest.TestReport]]) -> dict[str, float]:
+    """Of each file, the longest first: where the minutes of a run go."""
+    spent = defaultdict[str, float](float)
+    for report in (one for kind in ("passed", "failed", "error", "") for one in stats.get(kind, [])):
+        spent[report.nodeid.partition("::")[0]] += report.duration
+    return {file: round(seconds, 1) for file, seconds in sorted(spent.items(), key=lambda one: -one[1])}
 
 
 def _skipped(reports: list[pytest.TestReport]) -> Iterator[tuple[str, str]]:

@@ -39,6 +39,7 @@ TIER_OF = {
     "cli": PROGRAMS,
     "dashboard": PROGRAMS,
     "docs": PROGRAMS,
+    "hostile": PROGRAMS,
     "newcomer": PROGRAMS,
     "processes": PROGRAMS,
     "sdk": PROGRAMS,

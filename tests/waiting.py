@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from typing import Final, TypeVarTuple
@@ -20,6 +21,15 @@ async def wait_until(condition: Callable[[], object], seconds: float = PATIENCE)
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.002)
+
+
+def block_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """The same for a test without an event loop."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(0.002)
 
 
 class Sleeps(selectors.DefaultSelector):

@@ -142,14 +142,20 @@ def _kubelet(metrics: Register) -> None:
 
 def _scheduler(metrics: Register) -> None:
     queue = _having(counts=lambda: Counter(dict.fromkeys(Place, 0)), gated=lambda: 0)
-    SchedulerMetrics(metrics, "").watch(queue, _having(writing=0, waiting=0), _having(waiting=0, dropped=0))
+    SchedulerMetrics(metrics, "").watch(
+        queue,
+        _having(writing=0, waiting=0),
+        _having(waiting=0, dropped=0),
+        _having(waiting=0, stopped=0),
+        _having(set_aside={}),
+    )
 
 
 def _controllers(metrics: Register) -> None:
     controllers = ControllerMetrics(metrics)
     controllers.follow_claims(_having(values=lambda: [ResourceClaim()]))
     MeteredQueue("", SystemClock(), controllers.queues)
-    GuardServer(_having(reserved=0, is_leading=False), _having(), metrics)
+    GuardServer(_having(reserved=0, is_leading=False), _having(), _having(), metrics)
 
 
 def _apiserver(metrics: Register) -> None:

@@ -102,9 +102,10 @@ import itertools, sys
 from pathlib import Path
 from dray.cdi.write import write_spec
 from tests.cdi.test_write import spec
-print("ready", flush=True)
 for number in itertools.count():
     write_spec(Path(sys.argv[1]), spec(number, size=100), "a")
+    if not number:
+        print("ready", flush=True)
 """
 
 

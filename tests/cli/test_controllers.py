@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import base64
+import json
 from pathlib import Path
 
 import pytest
 
 from dray.api.codec import load_values
 from dray.cli.main import main
+from dray.controllers.guard.callers import kept_secret
 
 
 def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
@@ -30,6 +32,12 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["--metrics-address=x"], "--metrics-address 'x' must be HOST:PORT"),
         (["--guard", "--guard-address=none"], "--guard-address must be HOST:PORT"),
         (["--guard", "--guard-service=x"], "--guard-service 'x' must be NAMESPACE/NAME"),
+        (["--guard", "--guard-client-name=x"], "--guard-client-name: needs --guard-client-ca-file"),
+        (["--guard", "--guard-endpoint=10.0.0.5"], "--guard-endpoint: needs --guard-service"),
+        (
+            ["--guard", "--guard-service=a/b", "--guard-endpoint=here"],
+            "--guard-endpoint: 'here' must be an IP address",
+        ),
         (["--guard", "--guard-patience=0"], "--guard-patience: must be more than 0"),
         (["--print-guard-webhook", "--guard-address=127.0.0.1:0"], "--guard-address: give the port"),
         (["--print-guard-webhook", "--guard-url=http://x"], "--guard-url: 'http://x' must be https://HOST"),
@@ -45,11 +53,18 @@ def test_bad_input_is_named(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--guard-address=10.0.0.5:8443"], {"url": "https://10.0.0.5:8443/claims"}),
-        (["--guard-url=https://guard.example:1"], {"url": "https://guard.example:1/claims"}),
+        (["--guard-address=10.0.0.5:8443"], {"url": "https://10.0.0.5:8443/claims/{secret}"}),
+        (["--guard-url=https://guard.example:1"], {"url": "https://guard.example:1/claims/{secret}"}),
         (
             ["--guard-service=kube-system/guard"],
-            {"service": {"namespace": "kube-system", "name": "guard", "port": 443, "path": "/claims"}},
+            {
+                "service": {
+                    "namespace": "kube-system",
+                    "name": "guard",
+                    "port": 443,
+                    "path": "/claims/{secret}",
+                }
+            },
         ),
     ],
 )
@@ -64,7 +79,10 @@ def test_the_webhook_is_printed_with_the_authority_that_is_kept(
     (found,) = load_values(said[0])
     (hook,) = found.value["webhooks"]
     authority = base64.b64encode((tmp_path / "ca.crt").read_bytes()).decode()
-    assert hook["clientConfig"] == {**expected, "caBundle": authority}
+    secret = kept_secret(tmp_path)
+    assert len(secret) > 40
+    wanted = json.loads(json.dumps(expected).replace("{secret}", secret))
+    assert hook["clientConfig"] == {**wanted, "caBundle": authority}
 
 
 def test_parameters_of_named_drivers_are_asked_about(

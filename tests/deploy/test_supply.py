@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import threading
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -161,3 +162,54 @@ def test_the_list_of_packages_has_all_that_the_wheel_needs() -> None:
     }
     assert document == sbom(LOCK.read_text(), project, extras())
     assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", document["serialNumber"])
+
+
+DIGEST = f"docker.io/library/debian@sha256:{A}"
+DAY = "20260115T000000Z"
+
+
+def pinned(*words: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", "deploy/pinned.sh", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("base", "snapshot", "why"),
+    [
+        ("docker.io/library/debian:12-slim", DAY, "name the base image by digest"),
+        ("", DAY, "name the base image by digest"),
+        (f"debian@sha256:{A[:-1]}", DAY, "name the base image by digest"),
+        (f"debian@sha256:{A} x", DAY, "name the base image by digest"),
+        (DIGEST, "", "give a time of snapshot.debian.org"),
+        (DIGEST, "latest", "give a time of snapshot.debian.org"),
+    ],
+)
+def test_an_image_that_would_be_another_one_tomorrow_is_not_built(base: str, snapshot: str, why: str) -> None:
+    done = pinned(base, snapshot, "")
+    assert done.returncode == 1 and why in done.stderr
+    assert pinned(base, snapshot, "yes").returncode == 0
+    done = subprocess.run(
+        ["make", "image", f"DEBIAN={base}", f"SNAPSHOT={snapshot}", "BUILDER=false"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2 and why in done.stderr
+
+
+def test_packages_are_those_of_one_day(tmp_path: Path) -> None:
+    sources = tmp_path / "debian.sources"
+    assert pinned(DIGEST, DAY, "", str(sources)).returncode == 0
+    found = [line for line in sources.read_text().splitlines() if line.startswith("URIs:")]
+    assert len(found) == 2 and all(f"/{DAY}/" in line for line in found)
+
+
+def test_the_containerfile_has_no_base_of_its_own_and_asks_in_each_stage() -> None:
+    text = Path("Containerfile").read_text()
+    assert "ARG DEBIAN\n" in text and "ARG DEBIAN=" not in text
+    assert text.count("sh /tmp/pinned.sh") == len(re.findall(r"^FROM ", text, re.MULTILINE))
+
+
+def test_every_tool_is_installed_with_hashes() -> None:
+    lines = [line for line in Path("Makefile").read_text().splitlines() if "pip install" in line]
+    assert lines and all("--require-hashes" in line or "-e ." in line for line in lines)

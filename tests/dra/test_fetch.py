@@ -16,7 +16,7 @@ from dray.dra.parcels import ClaimRef
 from dray.errors import DeniedError, Error, InvalidError, NotFoundError, UnavailableError
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
-from tests.dra.tiny import until
+from tests.waiting import wait_until
 
 DRIVER = "tape.example.com"
 
@@ -38,7 +38,7 @@ class Server(SmallApiServer):
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         if self.most < self.together:
-            await until(lambda: self.most >= self.together)
+            await wait_until(lambda: self.most >= self.together)
         try:
             return await super()._answer(request)
         finally:

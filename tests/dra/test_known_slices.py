@@ -14,8 +14,9 @@ from dray.dra.slices.layout import lay_out
 from dray.dra.slices.reconcile import Creation, make_plan
 from dray.errors import UnavailableError
 from dray.runtime.clock import SystemClock
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
 from tests.dra.pools import DRIVER, NODE, OWNER, pool
+from tests.waiting import wait_until
 
 
 @asynccontextmanager

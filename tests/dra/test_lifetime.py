@@ -29,8 +29,9 @@ from dray.testing.check.driver.run import check_command
 from dray.testing.check.rules import Pace, Verdict
 from dray.wire.registration import DRA_PLUGIN
 from tests.campaign import campaign
-from tests.dra.tiny import DRIVER, QUICK, Claims, Tape, failing, until
+from tests.dra.tiny import DRIVER, QUICK, Claims, Tape, failing
 from tests.kubelet.claims.world import World, claim_of, direct, pod_of
+from tests.waiting import wait_until
 
 TIMING = Timing(work=60, lost=0.1, patience=0.05, refused=0.1, backoff=BackoffPolicy(first=0.01, limit=0.05))
 
@@ -106,12 +107,12 @@ async def test_from_start_to_end(tmp_path: Path) -> None:
         driver = driver_of(tmp_path, tape, on_registered=lambda: registered.append(1))
         async with driver:
             assert sockets_below(tmp_path) == ["dra.sock", f"{DRIVER}-reg.sock"]
-            await until(lambda: kubelet.is_usable() and driver.is_registered)
+            await wait_until(lambda: kubelet.is_usable() and driver.is_registered)
             assert await kubelet.prepare("a") == (f"{DRIVER}/dev=a",)
             await kubelet.unprepare("a")
             assert registered == [1]
         assert sockets_below(tmp_path) == []
-        await until(lambda: not kubelet.is_usable())
+        await wait_until(lambda: not kubelet.is_usable())
     assert tape.calls == [("prepare", "a"), ("unprepare", "a")]
 
 
@@ -122,7 +123,7 @@ async def test_a_kubelet_that_comes_later_and_comes_again(tmp_path: Path) -> Non
         assert driver.state.phase is Phase.WAITING
         for turn in (1, 2):
             async with node(tmp_path) as kubelet:
-                await until(lambda: kubelet.is_usable() and len(registered) == turn)  # noqa: B023
+                await wait_until(lambda: kubelet.is_usable() and len(registered) == turn)  # noqa: B023
                 await kubelet.prepare("a")
     assert tape.calls == [("prepare", "a"), ("prepare", "a")]
 
@@ -133,7 +134,7 @@ async def test_a_socket_that_is_lost_is_made_anew(tmp_path: Path, which: str, ho
     tape, registered = Tape(), []
     driver = driver_of(tmp_path, tape, on_registered=lambda: registered.append(1))
     async with node(tmp_path) as kubelet, driver:
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         path: Path = getattr(driver.sockets, which)
         if how == "deleted":
             path.unlink()
@@ -146,8 +147,8 @@ async def test_a_socket_that_is_lost_is_made_anew(tmp_path: Path, which: str, ho
             path.unlink()
             with socket.socket(socket.AF_UNIX) as dead:
                 dead.bind(str(path))
-        await until(lambda: path.is_socket() and len(registered) > 1)
-        await until(kubelet.is_usable)
+        await wait_until(lambda: path.is_socket() and len(registered) > 1)
+        await wait_until(kubelet.is_usable)
         assert await kubelet.prepare("a")
     assert sockets_below(tmp_path) == []
 
@@ -156,9 +157,9 @@ async def test_a_socket_that_is_deleted_again_and_again(tmp_path: Path) -> None:
     driver = driver_of(tmp_path, Tape())
     async with driver:
         for _ in range(campaign(8, 200)):
-            await until(driver.sockets.registration.exists)
+            await wait_until(driver.sockets.registration.exists)
             driver.sockets.registration.unlink()
-        await until(driver.sockets.registration.exists)
+        await wait_until(driver.sockets.registration.exists)
     assert sockets_below(tmp_path) == []
 
 
@@ -170,7 +171,7 @@ async def test_what_a_kill_left_is_replaced(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as dead:
             dead.bind(str(path))
     async with node(tmp_path) as kubelet, driver:
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         await kubelet.prepare("a")
 
 
@@ -181,12 +182,12 @@ async def test_running_calls_end_before_it_leaves(tmp_path: Path) -> None:
     async with node(tmp_path) as kubelet, AsyncExitStack() as stack:
         sockets = DriverSockets(DRIVER, tmp_path)
         await stack.enter_async_context(DraDriver(sockets, calls, SystemClock(), timing=TIMING))
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         async with asyncio.TaskGroup() as group:
             call = group.create_task(kubelet.prepare("a"))
-            await until(lambda: tape.at_once == 1)
+            await wait_until(lambda: tape.at_once == 1)
             leaving = group.create_task(stack.aclose())
-            await until(lambda: calls.waits == [TIMING.work] or leaving.done())
+            await wait_until(lambda: calls.waits == [TIMING.work] or leaving.done())
             await settle()
             # The kubelet would cut the call off if the registration socket went.
             assert len(sockets_below(tmp_path)) == 2
@@ -203,10 +204,10 @@ async def test_a_call_that_never_ends_is_left(tmp_path: Path) -> None:
         timing = Timing(work=0.1, backoff=TIMING.backoff)
         sockets = DriverSockets(DRIVER, tmp_path)
         await stack.enter_async_context(DraDriver(sockets, calls, SystemClock(), timing=timing))
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         async with asyncio.TaskGroup() as group:
             call = group.create_task(outcome(kubelet.prepare("a")))
-            await until(lambda: tape.at_once == 1)
+            await wait_until(lambda: tape.at_once == 1)
             await stack.aclose()
             assert calls.waits == [0.1]
         assert call.result() != ""
@@ -238,7 +239,7 @@ async def churn(kubelet: Node, name: str, stop: asyncio.Event, done: list[str]) 
 async def wait_more(done: list[str], more: int) -> None:
     """Until so many more have ended."""
     wanted = len(done) + more
-    await until(lambda: len(done) >= wanted)
+    await wait_until(lambda: len(done) >= wanted)
 
 
 async def test_a_rolling_update_fails_no_call(tmp_path: Path) -> None:
@@ -246,14 +247,14 @@ async def test_a_rolling_update_fails_no_call(tmp_path: Path) -> None:
     done: list[str] = []
     async with node(tmp_path) as kubelet, AsyncExitStack() as first, AsyncExitStack() as last:
         old, old_stack = await first.enter_async_context(driver_of(tmp_path, tape, "i0")), first.pop_all()
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         async with asyncio.TaskGroup() as group:
             for number in range(4):
                 group.create_task(churn(kubelet, f"p{number}", stop, done))
             for number in range(1, instances):
                 stack = AsyncExitStack()
                 new = await stack.enter_async_context(driver_of(tmp_path, tape, f"i{number}"))
-                await until(lambda: kubelet.called() == str(new.sockets.endpoint))  # noqa: B023
+                await wait_until(lambda: kubelet.called() == str(new.sockets.endpoint))  # noqa: B023
                 assert old.sockets.endpoint.exists()
                 await old_stack.aclose()
                 assert sockets_below(tmp_path) == [f"dra-i{number}.sock", f"{DRIVER}-i{number}-reg.sock"]
@@ -282,13 +283,13 @@ async def test_a_rolling_update_of_processes(tmp_path: Path) -> None:
     cdi.mkdir()
     async with node(tmp_path) as kubelet:
         old = await start(tmp_path, cdi, "old")
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         async with asyncio.TaskGroup() as group:
             for number in range(4):
                 group.create_task(churn(kubelet, f"p{number}", stop, done))
             await wait_more(done, 4)
             new = await start(tmp_path, cdi, "new")
-            await until(lambda: kubelet.called().endswith("dra-new.sock"))
+            await wait_until(lambda: kubelet.called().endswith("dra-new.sock"))
             old.send_signal(signal.SIGTERM)
             assert await old.wait() == 0
             await wait_more(done, 4)
@@ -306,17 +307,17 @@ async def test_a_process_that_is_killed_leaves_nothing_in_the_way(tmp_path: Path
         async with node(tmp_path) as kubelet:
             begun = tmp_path / f"begun{turn}"
             child = await start(tmp_path, cdi, TAPE_STUCK=f"d{turn}", TAPE_BEGUN=str(begun))
-            await until(kubelet.is_usable)
+            await wait_until(kubelet.is_usable)
             assert await kubelet.prepare(f"c{turn}")
             call = asyncio.gather(outcome(kubelet.prepare(f"d{turn}")))
-            await until(begun.exists)
+            await wait_until(begun.exists)
             child.kill()
             await child.wait()
             assert (await call)[0] != ""
             assert sockets_below(tmp_path) == ["dra.sock", f"{DRIVER}-reg.sock"]
             driver = driver_of(tmp_path, Tape())
             async with driver:
-                await until(lambda: driver.is_registered and kubelet.is_usable())  # noqa: B023
+                await wait_until(lambda: driver.is_registered and kubelet.is_usable())  # noqa: B023
                 assert await kubelet.prepare(f"d{turn}")
 
 
@@ -325,7 +326,7 @@ async def test_our_own_bug_ends_the_process(tmp_path: Path) -> None:
     async with node(tmp_path) as kubelet:
         with pytest.raises(InvariantError, match="two owners"):
             async with driver_of(tmp_path, tape):
-                await until(kubelet.is_usable)
+                await wait_until(kubelet.is_usable)
                 assert await outcome(kubelet.prepare("a")) != ""
                 await asyncio.sleep(60)
     assert sockets_below(tmp_path) == []
@@ -368,13 +369,13 @@ async def test_a_later_fault_is_told_and_tried_again(tmp_path: Path) -> None:
     driver = driver_of(tmp_path, Tape())
     path = driver.sockets.registration
     async with node(tmp_path) as kubelet, driver:
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         path.unlink()
         path.write_text("no socket")
-        await until(lambda: driver.state.phase is Phase.FAILED)
+        await wait_until(lambda: driver.state.phase is Phase.FAILED)
         assert "exists and is no socket" in str(driver.state)
         path.unlink()
-        await until(lambda: driver.is_registered and kubelet.is_usable())
+        await wait_until(lambda: driver.is_registered and kubelet.is_usable())
 
 
 async def test_a_refusal_is_told_and_the_kubelet_is_asked_again(
@@ -390,32 +391,32 @@ async def test_a_refusal_is_told_and_the_kubelet_is_asked_again(
 
     async with driver:
         async with PluginWatcher(path.parent, {}, SystemClock()).running():
-            await until(lambda: driver.state.phase is Phase.REFUSED and bool(clock.sleepers))
+            await wait_until(lambda: driver.state.phase is Phase.REFUSED and bool(clock.sleepers))
             assert "no handler registered for plugin type: DRAPlugin" in driver.state.reason
             before = path.lstat().st_ctime_ns
             await clock.advance(TIMING.refused)
-            await until(lambda: reasons() == ["the kubelet refused us"] and bool(clock.sleepers))
+            await wait_until(lambda: reasons() == ["the kubelet refused us"] and bool(clock.sleepers))
             await clock.advance(TIMING.backoff.limit * 2)
-            await until(lambda: path.exists() and path.lstat().st_ctime_ns != before)
-            await until(lambda: bool(clock.sleepers))  # it was refused again
+            await wait_until(lambda: path.exists() and path.lstat().st_ctime_ns != before)
+            await wait_until(lambda: bool(clock.sleepers))  # it was refused again
         async with node(tmp_path) as kubelet:
-            await until(lambda: driver.is_registered and kubelet.is_usable())
+            await wait_until(lambda: driver.is_registered and kubelet.is_usable())
             before = path.lstat().st_ctime_ns
             await clock.advance(TIMING.refused * 2)
             assert await kubelet.prepare("a")
             assert path.lstat().st_ctime_ns == before
             path.unlink()
-            await until(lambda: len(reasons()) > 1 and bool(clock.sleepers))
+            await wait_until(lambda: len(reasons()) > 1 and bool(clock.sleepers))
             assert reasons()[1:] == [f"{path} is gone"]
             await clock.advance(TIMING.backoff.limit * 2)
-            await until(lambda: driver.is_registered and path.exists())
+            await wait_until(lambda: driver.is_registered and path.exists())
 
 
 async def test_strangers_at_the_sockets_do_no_harm(tmp_path: Path) -> None:
     tape = Tape()
     driver = driver_of(tmp_path, tape)
     async with node(tmp_path) as kubelet, driver:
-        await until(kubelet.is_usable)
+        await wait_until(kubelet.is_usable)
         kept = []
         for number in range(40):
             path = (driver.sockets.registration, driver.sockets.endpoint)[number % 2]

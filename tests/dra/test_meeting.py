@@ -4,7 +4,8 @@ import asyncio
 
 from dray.dra.meeting import Meeting
 from dray.runtime.clock import settle
-from tests.dra.tiny import ref_of, until
+from tests.dra.tiny import ref_of
+from tests.waiting import wait_until
 
 A, B, C = ref_of("a"), ref_of("b"), ref_of("c")
 
@@ -26,7 +27,7 @@ async def test_all_go_on_when_the_last_has_come_or_left() -> None:
         await settle()
         assert here == []
         meeting.leave(C)
-        await until(lambda: here == ["a", "b"])
+        await wait_until(lambda: here == ["a", "b"])
         await meeting.come(C)  # it is over
 
 

@@ -17,7 +17,8 @@ from dray.runtime.clock import FakeClock, SystemClock
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, PluginInfo
 from dray.wire.registration import RegistrationService
 from dray.wire.serve import serve
-from tests.dra.tiny import DRIVER, until
+from tests.dra.tiny import DRIVER
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -114,7 +115,7 @@ async def test_one_that_leaves_gets_time(kubelet: Path) -> None:
     async def other() -> None:
         async with served(ours):
             entered.set()
-            await until(lambda: bool(clock.sleepers))
+            await wait_until(lambda: bool(clock.sleepers))
         gone.set()
 
     async with asyncio.TaskGroup() as group:
@@ -151,6 +152,6 @@ async def test_peers_that_talk_nonsense_are_nobody(kubelet: Path) -> None:
             serve(registry / "angry.sock", [RegistrationService(Angry(csi, lambda: None))])
         )
         assert await find_owner(csi) is None
-        await until(lambda: silent.at_once == 0)
+        await wait_until(lambda: silent.at_once == 0)
     # Each gets a second, and they get the same one.
     assert silent.most == 4

@@ -30,7 +30,7 @@ from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
 from tests.campaign import campaign, seeded
 from tests.dra.pools import DRIVER, NODE, counter_set, is_complete, pool, pool_device
-from tests.dra.tiny import until
+from tests.waiting import wait_until
 
 replace = msgspec.structs.replace
 OWNER = PoolOwner(DRIVER, NodeRef(NODE.name, ""))
@@ -104,7 +104,7 @@ async def looked_again(seen: Seen, touch: Callable[[], Awaitable[object]]) -> No
     for _ in range(2):
         looks = len(seen.published_as)
         await touch()
-        await until(lambda: len(seen.published_as) > looks)  # noqa: B023
+        await wait_until(lambda: len(seen.published_as) > looks)  # noqa: B023
 
 
 async def touch(client: Client) -> None:
@@ -271,7 +271,7 @@ async def test_the_node_is_looked_up_and_may_become_another_one(client: Client) 
     seen = Seen()
     async with SlicePublisher(client, OWNER, QUICK, observer=seen) as publisher:
         publisher.want(pool(1))
-        await until(lambda: bool(seen.failures))
+        await wait_until(lambda: bool(seen.failures))
         assert isinstance(seen.failures[0], UnavailableError)
         for _ in range(2):
             uid = await add_node(client)

@@ -21,11 +21,12 @@ from dray.errors import DeniedError, InvalidError
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import FakeClock, settle
 from dray.testing.check.api_server import Place
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
 from tests.dra.pools import DRIVER, NODE, OWNER, counter_set, pool, pool_device
 from tests.dra.test_known_slices import known_by
 from tests.dra.test_publish import QUICK, Seen, looked_again, publishing, stored
 from tests.dra.tiny import PausesNoted
+from tests.waiting import wait_until
 
 Json = dict[str, Any]
 SLOW = PublishConfig(calm=BackoffPolicy(first=3600.0, limit=3600.0))

@@ -26,7 +26,8 @@ from dray.errors import ConflictError, DeniedError, InvalidError, UnavailableErr
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
-from tests.dra.tiny import DRIVER, until
+from tests.dra.tiny import DRIVER
+from tests.waiting import wait_until
 
 SHARES = ("0b7a5a29-6c8c-4d2c-bd7e-0a3a3f1f6a11", "1b7a5a29-6c8c-4d2c-bd7e-0a3a3f1f6a12")
 ONE = PreparedDevice(("main",), "pool", "dev-1")
@@ -171,7 +172,7 @@ async def test_what_somebody_else_said_in_our_place_gives_way(tmp_path: Path) ->
         status = ClaimStatus(client, DRIVER, SystemClock())
         async with status.writing():
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
         (found,) = (await read(client, "a")).status.devices
         assert [(one.type, one.status) for one in found.conditions] == [("Ready", "True")]
 
@@ -182,11 +183,11 @@ async def test_shares_of_one_device_are_apart(tmp_path: Path) -> None:
         status = ClaimStatus(client, DRIVER, SystemClock())
         async with status.writing():
             status.prepared(claim, tuple(replace(ONE, share_id=share) for share in SHARES))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             found = (await read(client, "a")).status.devices
             assert {one.share_id for one in found} == set(SHARES)
             status.prepared(await read(client, "a"), (replace(ONE, share_id=SHARES[1]),))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             assert [one.share_id for one in (await read(client, "a")).status.devices] == [SHARES[1]]
 
 
@@ -197,13 +198,13 @@ async def test_a_claim_that_is_gone_or_replaced(tmp_path: Path) -> None:
         async with status.writing():
             await client.delete(RESOURCE_CLAIMS, "a", namespace="default")
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             await allocated(client, "a", (DRIVER, "dev-1"))
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             assert (await read(client, "a")).status.devices == ()
             status.unprepared(ref_of(claim))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
 
 
 async def test_a_device_that_is_not_allocated_is_given_up(tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ async def test_a_device_that_is_not_allocated_is_given_up(tmp_path: Path) -> Non
         status = ClaimStatus(client, DRIVER, SystemClock())
         async with status.writing():
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
         assert (await read(client, "a")).status.devices == ()
 
 
@@ -223,9 +224,9 @@ async def test_what_passes_is_tried_again_with_the_newest_word(tmp_path: Path) -
         status = ClaimStatus(client, DRIVER, SystemClock())
         async with status.writing():
             status.unprepared(ref_of(claim))
-            await until(lambda: server.writes == 1)
+            await wait_until(lambda: server.writes == 1)
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             assert len((await read(client, "a")).status.devices) == 1
 
 
@@ -249,7 +250,7 @@ async def test_where_apply_would_touch_the_allocation_only_our_entries_are_patch
         status = ClaimStatus(client, DRIVER, SystemClock())
         async with status.writing():
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             assert server.writes == 4
             found = await client.get_raw(RESOURCE_CLAIMS, "a", namespace="default")
             assert found["status"]["devices"][0] == other
@@ -258,12 +259,12 @@ async def test_where_apply_would_touch_the_allocation_only_our_entries_are_patch
             assert found["status"]["allocation"] == raw["status"]["allocation"]
             # An apply that says nothing does not touch anything, and is not refused: it does not remove the entry either.
             status.unprepared(ref_of(claim))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
             found = await client.get_raw(RESOURCE_CLAIMS, "a", namespace="default")
             assert found["status"]["devices"] == [other]
             server.failures = [IMMUTABLE, IMMUTABLE]
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
     (why,) = [vars(one)["fields"]["error"] for one in caplog.records if "not written" in one.message]
     assert "spaces between the JSON of its parameters" in why
 
@@ -292,7 +293,7 @@ async def test_data_that_no_server_takes_is_left_out(tmp_path: Path) -> None:
         status = ClaimStatus(client, DRIVER, SystemClock(), details=lambda device: huge)
         async with status.writing():
             status.prepared(claim, (ONE,))
-            await until(lambda: status.is_idle)
+            await wait_until(lambda: status.is_idle)
         (found,) = (await read(client, "a")).status.devices
         assert found.data is None
 

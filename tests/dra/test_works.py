@@ -8,7 +8,8 @@ from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.works import ClaimWorks, Devices
 from dray.errors import ConflictError, Error, InvariantError, UnavailableError
 from dray.runtime.clock import settle
-from tests.dra.tiny import ref_of, until
+from tests.dra.tiny import ref_of
+from tests.waiting import wait_until
 
 DEVICE = PreparedDevice(("main",), "pool", "dev")
 
@@ -39,13 +40,13 @@ async def test_the_same_work_is_joined_and_another_waits() -> None:
     async with asyncio.timeout(60), works.hosting(), asyncio.TaskGroup() as group:
         one = group.create_task(works.do("prepare", ref_of("a"), first))
         two = group.create_task(works.do("prepare", ref_of("a"), second))
-        await until(lambda: first.runs == 1)
+        await wait_until(lambda: first.runs == 1)
         three = group.create_task(works.do("unprepare", ref_of("a"), undo))
         await settle()
         assert (len(works), second.runs, undo.runs) == (1, 0, 0)
         first.gate.set()
         assert await one == await two == (DEVICE,)
-        await until(lambda: undo.runs == 1)
+        await wait_until(lambda: undo.runs == 1)
         undo.gate.set()
         assert await three == (DEVICE,)
     assert (first.runs, second.runs, len(works)) == (1, 0, 0)
@@ -67,7 +68,7 @@ async def test_a_caller_that_gives_up_leaves_the_work_running() -> None:
     works, job = ClaimWorks(), Job()
     async with works.hosting():
         caller = asyncio.ensure_future(works.do("prepare", ref_of("a"), job))
-        await until(lambda: job.runs == 1)
+        await wait_until(lambda: job.runs == 1)
         caller.cancel()
         await asyncio.wait({caller})
         assert caller.cancelled()
@@ -123,7 +124,7 @@ async def test_who_waits_when_it_ends_is_told() -> None:
     async with asyncio.TaskGroup() as group:
         async with works.hosting():
             waiting = group.create_task(works.do("prepare", ref_of("a"), job))
-            await until(lambda: job.runs == 1)
+            await wait_until(lambda: job.runs == 1)
         assert job.cancelled
         found = await waiting
     assert isinstance(found, UnavailableError)

@@ -124,12 +124,6 @@ class PausesNoted(SystemClock):
         await super().sleep(seconds)
 
 
-async def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
-
-
 def failing(names: Iterable[str], error: Callable[[], Exception]) -> Callable[[str], None]:
     """For `Tape.fails`."""
     bad = set(names)

@@ -78,12 +78,12 @@ async def refusing(client: Client, directory: Path, name: str) -> AsyncIterator[
 
     serving = serving_certificate(directory, ["127.0.0.1"], datetime.now(UTC))
     application = web.Application()
-    application.router.add_post("/claims", refuse)
+    application.router.add_post("/claims/no", refuse)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(serving))
     await site.start()
-    target = Target(f"https://127.0.0.1:{runner.addresses[0][1]}", serving.ca.read_bytes())
+    target = Target(f"https://127.0.0.1:{runner.addresses[0][1]}", serving.ca.read_bytes(), "no")
     document: dict[str, Any] = configuration(target, ())
     document["metadata"]["name"] = name
     document["webhooks"][0]["name"] = "no.dray.internal"

@@ -320,6 +320,7 @@ def upgrade(node: DeployCluster, tmp_path: Path, agent: Json) -> None:
     values = {
         "agent": {"stateDir": STATE, "config": CONFIG, **agent},
         "controllers": {"enabled": True},
+        "guard": {"apiServerCIDRs": "none"},
         "dashboard": {"token": TOKEN},
     }
     file = tmp_path / "values.yaml"

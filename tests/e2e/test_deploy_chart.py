@@ -25,7 +25,8 @@ def render(tools: Tools) -> Render:
     helm = install_helm(tools)
 
     def rendered(*words: str) -> list[Json]:
-        return [one for one in yaml.safe_load_all(render_values(helm, *words)) if one]
+        chosen = ("--set", "guard.apiServerCIDRs=none", *words)
+        return [one for one in yaml.safe_load_all(render_values(helm, *chosen)) if one]
 
     return rendered
 
@@ -112,6 +113,9 @@ def test_everything_at_once(render: Render) -> None:
     json.loads(named(found, "ConfigMap")["dray-grafana"]["data"]["dray.json"])
     labels = {one["metadata"]["name"]: one["spec"]["template"]["metadata"]["labels"] for one in workloads}
     for name, service in named(found, "Service").items():
+        if name == "dray-guard-webhook":  # the guard that leads makes its EndpointSlice
+            assert "selector" not in service["spec"]
+            continue
         chosen = service["spec"]["selector"].items()
         assert [one for one, has in labels.items() if chosen <= has.items()] == [
             name.removesuffix("-metrics")
@@ -134,6 +138,9 @@ def test_who_may_connect_can_be_named(render: Render, tmp_path: Path) -> None:
         "agent.hostchanges={pci}",
         "agent.hostChanges={gpu}",
         "guard.replicas=0",
+        "guard.apiServerCIDRs={everywhere}",
+        "agent.ownClaimsPolicy=maybe",
+        "metrics.token=short",
         "dashboard.token=short",
         "kinds={}",
     ],
@@ -141,3 +148,51 @@ def test_who_may_connect_can_be_named(render: Render, tmp_path: Path) -> None:
 def test_bad_values_are_refused(render: Render, bad: str) -> None:
     with pytest.raises(InvalidError, match="schema"):
         render("--set", bad)
+
+
+def test_who_may_ask_the_guard_must_be_said(tools: Tools, render: Render) -> None:
+    with pytest.raises(
+        InvalidError, match=r"guard\.apiServerCIDRs: say from which addresses API servers reach"
+    ):
+        render_values(install_helm(tools))
+    assert "guard" not in render_values(install_helm(tools), "--set", "guard.enabled=false")
+    assert named(render(), "NetworkPolicy") == {}
+    policies = named(render("--set", "guard.apiServerCIDRs={10.0.0.0/24,fd00::/64}"), "NetworkPolicy")
+    assert policies["dray-guard"]["spec"]["ingress"][1] == {
+        "ports": [{"port": 9617, "protocol": "TCP"}],
+        "from": [{"ipBlock": {"cidr": one}} for one in ("10.0.0.0/24", "fd00::/64")],
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "chosen", "there"),
+    [
+        ("v1.34.9", "auto", True),
+        ("v1.35.2-eks-1", "auto", True),
+        ("v1.36.0", "auto", False),
+        ("v1.36.0", "on", True),
+        ("v1.35.0", "off", False),
+    ],
+)
+def test_a_policy_checks_what_older_servers_do_not(
+    render: Render, version: str, chosen: str, there: bool
+) -> None:
+    found = render("--kube-version", version, "--set", f"agent.ownClaimsPolicy={chosen}")
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert ("dray-agent-own-claims" in named(found, kind)) is there
+
+
+def test_metrics_need_a_token_unless_somebody_opens_them(render: Render) -> None:
+    for open_, needed in (("false", True), ("true", False)):
+        found = render("--set", f"metrics.open={open_},serviceMonitor.enabled=true,controllers.enabled=true")
+        workloads = [*named(found, "Deployment").values(), *named(found, "DaemonSet").values()]
+        words = {
+            one["metadata"]["name"]: one["spec"]["template"]["spec"]["containers"][0]["args"]
+            for one in workloads
+        }
+        flags = {name: any("--metrics-token-file" in word for word in said) for name, said in words.items()}
+        assert {name for name, has in flags.items() if has} == (
+            words.keys() - {"dray-dashboard"} if needed else set()
+        )
+        (endpoint,) = named(found, "ServiceMonitor")["dray"]["spec"]["endpoints"]
+        assert ("authorization" in endpoint) is needed

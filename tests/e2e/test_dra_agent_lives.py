@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from dray.testing.kubernetes.cluster import Cluster
+from dray.testing.kubernetes.part import wait_until
 from tests.e2e.agent_part import Agent, wait_allocatable
 from tests.e2e.dra_agent import (
     GPU,
@@ -17,6 +17,7 @@ from tests.e2e.dra_agent import (
     SHOWS,
     SIM,
     STAYS,
+    TIMEOUT_S,
     DraNode,
     access,
     claim,
@@ -30,6 +31,8 @@ from tests.e2e.dra_agent import (
 )
 
 END = "that is all"
+NOBODY_UNPREPARES = "unprepare dynamic resources"
+"""What the kubelet logs when the driver of a claim is not there."""
 PRINTS = f"{SHOWS}; echo {END}; {STAYS}"
 """Drivers that wait for their next look take 30."""
 
@@ -130,8 +133,12 @@ def test_a_killed_agent_goes_on_where_it_was(node: DraNode) -> None:
     node.run(gpu_pod("leaves"))
     before, entries, devices = running_since(node, "stays"), node.entries(), node.devices()
     node.agent.part.kill()
+    log = node.cluster.kubelet.log
+    failures = log.read_text().count(NOBODY_UNPREPARES)
     node.delete("/api/v1/namespaces/default/pods/leaves")
-    time.sleep(1.0)  # the kubelet finds nobody to give the claim back to
+    wait_until(
+        lambda: log.read_text().count(NOBODY_UNPREPARES) > failures, "the kubelet to find nobody", TIMEOUT_S
+    )
     assert node.entries() == entries
     assert node.devices() == devices, "slices stay when a driver goes"
     node.agent.part.start()

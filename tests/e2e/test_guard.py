@@ -27,6 +27,7 @@ from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.kubeconfig import find_access
 from dray.client.requests import Selection, WriteOptions
+from dray.controllers.guard.callers import Callers
 from dray.controllers.guard.guard import Guard, GuardConfig
 from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.server import GuardServer, serve
@@ -165,8 +166,9 @@ async def test_parameters_of_our_drivers_are_checked_when_they_are_written(
     guard = Guard(client, GuardConfig(), SystemClock(), ControllerMetrics())
     parameters = Parameters({"ours.example": picky})
     serving = serving_certificate(tmp_path, ["127.0.0.1"], datetime.now(UTC))
-    async with serve(GuardServer(guard, parameters, Metrics()), "127.0.0.1", 0, serving) as port:
-        target = Target(f"https://127.0.0.1:{port}", serving.ca.read_bytes())
+    callers = Callers()
+    async with serve(GuardServer(guard, parameters, callers, Metrics()), "127.0.0.1", 0, serving) as port:
+        target = Target(f"https://127.0.0.1:{port}", serving.ca.read_bytes(), callers.secret)
         await install(client, configuration(target, parameters.drivers))
         async with asyncio.timeout(20):
             while not await said(client, RESOURCE_CLAIMS, SPEC | {"devices": with_config("warp")}):

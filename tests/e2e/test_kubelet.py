@@ -54,6 +54,7 @@ class Node:
             str(self.root / "cdi"),
         ]
         argv += ["--state-dir", str(self.root / "state"), "--log-dir", str(self.root / "logs")]
+        argv += ["--image-dir", tempfile.gettempdir()]
         self.start("kubelet", [*argv, "--metrics-address", "none"])
 
     def start_plugin(self) -> None:

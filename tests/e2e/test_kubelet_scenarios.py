@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -52,7 +53,13 @@ class RealNode(Node):
     runc: Path = Path()
 
     def options(self) -> KubeletOptions:
-        return replace(super().options(), runtime=RUNC, runc=self.runc, cdi_dirs=(self.root / "cdi",))
+        return replace(
+            super().options(),
+            runtime=RUNC,
+            runc=self.runc,
+            cdi_dirs=(self.root / "cdi",),
+            image_dirs=(Path(tempfile.gettempdir()),),
+        )
 
 
 @pytest.fixture(scope="module")

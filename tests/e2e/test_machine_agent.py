@@ -29,7 +29,7 @@ NET, PAIRED, OLD_NET = "example.com/net", "example.com/pair", "example.com/old"
 STICK, DESK, SERIAL = "example.com/stick", "example.com/desk", "example.com/serial"
 FOREIGN = "11111111-2222-3333-4444-555555555555"
 CARD = "/sys/class/mdev_bus/mtty"
-WAIT_S = 180.0
+WAIT_S = 400.0
 """The guest's one processor is emulated, and other tests run beside it: a second alone is several then."""
 
 Devices = dict[str, tuple[str, list[int]]]

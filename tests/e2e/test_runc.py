@@ -11,20 +11,26 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from dray.api.codec import view
+from dray.api.core import Pod
 from dray.cdi.edits import DeviceNode
 from dray.errors import DeniedError, HardwareError, InvalidError, NotFoundError
-from dray.kubelet.runtimes.contract import ContainerConfig, Security, State
+from dray.kubelet.pods.volumes import Volumes
+from dray.kubelet.runtimes.contract import ContainerConfig, Profile, Security, State
 from dray.kubelet.runtimes.liveness import Identity
 from dray.kubelet.runtimes.mounts import mounted_below
 from dray.kubelet.runtimes.records import Running
 from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings, cgroup_of
+from dray.runtime.clock import SystemClock
 from dray.testing.kubernetes.tools import Tools
 from tests.e2e.busybox_root import make_root
 from tests.e2e.cgroups import cgroups_like
+from tests.kubelet.pods.test_environment import Objects
 from tests.kubelet.runtimes.conformance import KeptConformance, World, told, wait_log, wait_state, wait_text
 
 
@@ -51,7 +57,7 @@ def settings(tools: Tools, tmp_path: Path) -> RuncSettings:
 def world(settings: RuncSettings, rootfs: Path, tmp_path: Path) -> Iterator[World]:
     shared = tmp_path / "shared"
     shared.mkdir()
-    maker = f"dray.kubelet.runtimes.runc:RuncRuntime(RuncSettings(directory / 'state', runc=Path({str(settings.runc)!r})))"
+    maker = f"dray.kubelet.runtimes.runc:RuncRuntime(RuncSettings(directory / 'state', runc=Path({str(settings.runc)!r}), allow_host_image=True))"
     yield World(
         tmp_path,
         lambda: RuncRuntime(settings),
@@ -323,3 +329,78 @@ async def test_leftovers_of_a_crash_are_swept(world: World, settings: RuncSettin
         assert await runtime.containers() == ()
         assert mounted_below(settings.root / "trash") == mounted_below(settings.root / "containers") == []
         assert cgroups(settings) == []
+
+
+async def test_the_default_seccomp_profile(world: World, settings: RuncSettings) -> None:
+    script = "grep -w Seccomp: /proc/self/status | tr -dc 0-9; unshare -U true 2>/dev/null || echo ' refused'"
+    async with RuncRuntime(settings) as runtime:
+        confined = Security(seccomp=Profile("RuntimeDefault"))
+        assert await ran(world, runtime, replace(world.container(script), security=confined)) == ["2 refused"]
+        plain = await ran(world, runtime, world.container(script.partition(";")[0], name="plain"))
+    assert plain == ["0"]
+
+
+async def test_a_seccomp_profile_of_the_node(world: World, settings: RuncSettings, tmp_path: Path) -> None:
+    (tmp_path / "seccomp").mkdir()
+    rule = {"names": ["mkdir", "mkdirat"], "action": "SCMP_ACT_ERRNO"}
+    profile = {"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [rule]}
+    (tmp_path / "seccomp" / "no-mkdir.json").write_bytes(msgspec.json.encode(profile))
+    local = msgspec.structs.replace(settings, seccomp=tmp_path / "seccomp")
+    async with RuncRuntime(local) as runtime:
+        confined = Security(seccomp=Profile("Localhost", "no-mkdir.json"))
+        config = replace(world.container("mkdir /x 2>/dev/null || echo refused"), security=confined)
+        assert await ran(world, runtime, config) == ["refused"]
+        absent = Security(seccomp=Profile("Localhost", "absent.json"))
+        with pytest.raises(NotFoundError, match=r"absent.json"):
+            await runtime.create(
+                await runtime.run_sandbox(world.sandbox()),
+                replace(world.container("true", name="b"), security=absent),
+            )
+
+
+async def test_run_as_non_root_goes_by_the_resolved_user(world: World, settings: RuncSettings) -> None:
+    async with RuncRuntime(settings) as runtime:
+        sandbox = await runtime.run_sandbox(world.sandbox())
+        as_root = replace(world.container("id -u"), security=Security(non_root=True))
+        with pytest.raises(InvalidError, match="container has runAsNonRoot and image will run as root"):
+            await runtime.create(sandbox, as_root)
+        own = replace(world.container("id -u"), security=Security(non_root=True, user=1234))
+        assert await ran(world, runtime, own) == ["1234"]
+
+
+async def test_volumes_and_sub_paths(world: World, settings: RuncSettings, tmp_path: Path) -> None:
+    """An init container plants a link to the host's root; what a subPath shows is the volume's, and objects are read-only."""
+    mounts = [
+        {"name": "v", "mountPath": "/v"},
+        {"name": "v", "mountPath": "/good", "subPath": "good"},
+        {"name": "cm", "mountPath": "/cm"},
+        {"name": "cm", "mountPath": "/key", "subPath": "k"},
+    ]
+    document: dict[str, Any] = {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u1"},
+        "spec": {
+            "volumes": [{"name": "v", "emptyDir": {}}, {"name": "cm", "configMap": {"name": "cm"}}],
+            "containers": [{"name": "c", "volumeMounts": mounts}],
+        },
+    }
+    pod = view(document, Pod)
+    volumes = Volumes(tmp_path / "pods", Objects(), SystemClock(), has_mounts=True)
+    made = volumes.make(pod)
+    shown = volumes.mounts(pod, pod.spec.containers[0], made, {})
+    script = (
+        "ln -s / /v/link; echo x > /good/file; cat /v/good/file /cm/k /key; echo;"
+        " (echo y > /cm/k) 2>/dev/null || echo refused; (echo y > /key) 2>/dev/null || echo refused;"
+        " ln -s /etc/passwd /cm/.k.new 2>/dev/null || echo refused"
+    )
+    async with RuncRuntime(settings) as runtime:
+        lines = await ran(world, runtime, replace(world.container(script), mounts=shown))
+    assert lines == ["x", "vv", "refused", "refused", "refused"]
+    linked = view({**document, "spec": _with_sub_path(document["spec"], "link/etc")}, Pod)
+    with pytest.raises(InvalidError, match="leads out of"):
+        volumes.mounts(linked, linked.spec.containers[0], made, {})
+    volumes.remove("u1")
+
+
+def _with_sub_path(spec: dict[str, Any], sub_path: str) -> dict[str, Any]:
+    mounts = [{"name": "v", "mountPath": "/v", "subPath": sub_path}]
+    return {**spec, "containers": [{"name": "c", "volumeMounts": mounts}]}

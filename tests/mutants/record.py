@@ -19,6 +19,8 @@ from tests.mutants.rooms import Room
 BUILD = Path("build/mutants")
 LONGEST = 5.0
 """Seconds: a test that takes longer is not run for mutants."""
+QUICK = 0.5
+"""Seconds: a slower test of the module's own file must not take the time of all others."""
 BUDGET = 10.0
 """Seconds of tests, in all, that are run for one mutant."""
 ARGUMENTS = ("-q", "-p", "no:cacheprovider", "-W", "ignore::SyntaxWarning", "-o", "faulthandler_timeout=0")
@@ -38,7 +40,7 @@ class Record:
         return dict(zip(self.tests, self.seconds, strict=True))
 
     def of(self, mutant: Mutant, first: str = "") -> list[str]:
-        """The tests that run the changed line: `first`, then those of the module's own file, then the fastest.
+        """The tests that run the changed line: `first`, then quick ones of the module's own file, then the fastest.
 
         A line that runs at import is met by every test of its module, and by those in the module's own file.
         """
@@ -50,7 +52,12 @@ class Record:
             numbers |= {number for number, test in enumerate(self.tests) if own in test}
         found = sorted(
             (self.tests[one] for one in numbers if self.seconds[one] <= LONGEST),
-            key=lambda test: (test != first, own not in test, self.duration[test], test),
+            key=lambda test: (
+                test != first,
+                own not in test or self.duration[test] > QUICK,
+                self.duration[test],
+                test,
+            ),
         )
         total, chosen = 0.0, []
         for test in found:

@@ -9,7 +9,7 @@ from dray.api.codec import to_raw, view
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim
 from dray.scheduler.claims.reserve import Reserved, reserve
-from dray.scheduler.cycle import Failed, Placed, Refused
+from dray.scheduler.decision import Failed, Placed, Refused
 from tests.oracle_scheduler.ours import PodVerdicts, World
 
 Json = dict[str, Any]

@@ -7,6 +7,7 @@ the manifests in DIR/manifests.
 from __future__ import annotations
 
 import argparse
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def options(
         runtime=RUNC if runc else PROCESS,
         runc=runc,
         cdi_dirs=(root / "cdi",),
+        image_dirs=(Path(tempfile.gettempdir()),),
         reached=reached,
     )
 

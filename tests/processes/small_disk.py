@@ -41,7 +41,7 @@ class SmallDisk:
 async def small_disk(place: Path, *, megabytes: int) -> AsyncIterator[SmallDisk]:
     """Mounted at `place`, for those who enter. It must hold what the test stores: the store of 1,000 pods has 30 MB."""
     place.mkdir(parents=True)
-    script = 'mount -t tmpfs -o size="$1" tmpfs "$2" && echo ready && exec sleep 3600'
+    script = 'mount -t tmpfs -o mode=0700,size="$1" tmpfs "$2" && echo ready && exec sleep 3600'
     own = _own_mounts()
     holder = await asyncio.create_subprocess_exec(
         *own, "sh", "-c", script, "sh", f"{megabytes}m", str(place), stdout=asyncio.subprocess.PIPE

@@ -159,8 +159,7 @@ async def test_links_never_lead_out_of_the_root(tmp_path: Path) -> None:
                 os.chown(stick, os.getuid(), os.getgid())
             traps = traps_for(root, sentinels, victims, random_)
             with attacking(traps, random_) as count:
-                end = time.monotonic() + campaign(1, 6)
-                while time.monotonic() < end:
+                for _ in range(campaign(12, 100)):
                     for resource, name in (
                         (STICKS, f"{STICKS}-1-1"),
                         (STICKS, f"{STICKS}-1-2"),
@@ -185,4 +184,4 @@ async def test_links_never_lead_out_of_the_root(tmp_path: Path) -> None:
             assert (sticks[0].stat().st_uid, sticks[0].stat().st_gid) == QEMU  # it does change what it should
     sentinels.check()
     print(f"{swaps} swaps, {asked} asked for, {given} given")
-    assert asked > 10
+    assert swaps > asked > 10

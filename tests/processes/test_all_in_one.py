@@ -8,7 +8,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from tests.processes.up.up_program import DRAY, UpProgram, dray
 from tests.scheduler.live import until
 
 Json = dict[str, Any]
+NAMES = ("by-claim", "by-plugin", "by-resource")
 PROFILE = """
 local:
   devices:
@@ -36,9 +37,8 @@ local:
 """
 
 
-@pytest.fixture(scope="module")
-def program() -> Iterator[UpProgram]:
-    """One for all tests here: a start takes a second or two."""
+@contextmanager
+def started() -> Iterator[UpProgram]:
     directory = Path(tempfile.mkdtemp(prefix="dray-"))
     profile = directory / "two.yaml"
     profile.write_text(PROFILE)
@@ -49,6 +49,13 @@ def program() -> Iterator[UpProgram]:
     finally:
         made.end()
         shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[UpProgram]:
+    """One for the tests that leave it running: a start takes a second or two."""
+    with started() as made:
+        yield made
 
 
 @asynccontextmanager
@@ -83,18 +90,23 @@ async def wait_running(client: Client, *names: str) -> dict[str, str]:
     return found
 
 
+async def run_pods(client: Client) -> dict[str, str]:
+    """Three pods, a device each: by claim, by plugin and by extended resource. Return their containers' ids."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "sim.dray.internal"}}
+    template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    await client.create(RESOURCE_CLAIM_TEMPLATES, template, namespace="default")
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    by_claim = pod("by-claim", {"claims": [{"name": "gpu"}]}, resourceClaims=claims)
+    by_plugin = pod("by-plugin", {"limits": {"example.com/gpu": "1"}}, schedulerName="dray")
+    by_resource = pod("by-resource", {"limits": {"dray.internal/sim-gpu": "1"}})
+    for one in (by_claim, by_plugin, by_resource):
+        await client.create(PODS, one, namespace="default")
+    return await wait_running(client, *NAMES)
+
+
 async def test_pods_get_devices_through_both_doors_under_both_schedulers(program: UpProgram) -> None:
     async with client_of(program) as client:
-        request = {"name": "gpu", "exactly": {"deviceClassName": "sim.dray.internal"}}
-        template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
-        await client.create(RESOURCE_CLAIM_TEMPLATES, template, namespace="default")
-        claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-        by_claim = pod("by-claim", {"claims": [{"name": "gpu"}]}, resourceClaims=claims)
-        by_plugin = pod("by-plugin", {"limits": {"example.com/gpu": "1"}}, schedulerName="dray")
-        by_resource = pod("by-resource", {"limits": {"dray.internal/sim-gpu": "1"}})
-        for one in (by_claim, by_plugin, by_resource):
-            await client.create(PODS, one, namespace="default")
-        await wait_running(client, "by-claim", "by-plugin", "by-resource")
+        await run_pods(client)
         node = await client.get(NODES, program.place.read(RunningUp).node)  # type: ignore[union-attr]
         assert str(node.status.capacity["example.com/gpu"]) == "2"
         assert (await client.get(DEVICE_CLASSES, "sim.dray.internal")).spec.selectors
@@ -168,12 +180,19 @@ def test_the_dashboard_answers_with_a_token_only(program: UpProgram) -> None:
     assert ask({"Authorization": f"Bearer {token}"}) == 200
 
 
-async def test_after_a_stop_and_a_start_all_is_as_before(program: UpProgram) -> None:
-    """The last one: it stops it. Ports and names stay, and containers go on as if nothing had happened."""
+@pytest.fixture
+def own_program() -> Iterator[UpProgram]:
+    with started() as made:
+        yield made
+
+
+async def test_after_a_stop_and_a_start_all_is_as_before(own_program: UpProgram) -> None:
+    """Ports and names stay, and containers go on as if nothing had happened."""
+    program = own_program
     before = program.place.read(RunningUp)
     assert before is not None
     async with client_of(program) as client:
-        containers = await wait_running(client, "by-claim", "by-plugin")
+        containers = await run_pods(client)
     assert program.stop() == 0
     assert "lost" not in program.err, "who stopped it wants no warnings about it"
     assert not program.place.running_file.exists()
@@ -182,7 +201,7 @@ async def test_after_a_stop_and_a_start_all_is_as_before(program: UpProgram) -> 
     after = program.start()
     assert (after.server, after.dashboard, after.node) == (before.server, before.dashboard, before.node)
     async with client_of(program) as client:
-        assert await wait_running(client, "by-claim", "by-plugin") == containers
+        assert await wait_running(client, *NAMES) == containers
     down = await asyncio.to_thread(dray, "down", *program.flag)
     assert down.returncode == 0 and "3 containers go on" in down.stdout
     ended = await asyncio.to_thread(dray, "down", "--all", *program.flag)

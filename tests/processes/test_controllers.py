@@ -22,11 +22,14 @@ from dray.api.kinds import LEASES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAI
 from dray.api.limits import CLAIM_FINALIZER, EXTENDED_RESOURCE_CLAIM_ANNOTATION, POD_CLAIM_NAME_ANNOTATION
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
+from dray.client.http import Request
 from dray.client.kubeconfig import find_access
 from dray.client.leader import LeaderConfig
 from dray.client.lease import LeaseTimes
 from dray.client.requests import DeleteOptions
 from dray.controllers.choice import ALL, CLAIMS, policies
+from dray.controllers.guard.callers import kept_secret
+from dray.controllers.guard.webhook import Service
 from dray.controllers.pictures import Surroundings
 from dray.errors import ConflictError, Error, InvalidError, InvariantError, NotFoundError
 from dray.processes.apiserver import ApiServerOptions, api_server
@@ -35,8 +38,9 @@ from dray.runtime.tasks import running
 from tests.campaign import campaign, seeded, seeds
 from tests.controllers import objects
 from tests.controllers.guard.reviews import allocated, result, review_body
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
 from tests.processes.claims_checker import faults
+from tests.waiting import wait_until
 
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 TEMPLATE = {"metadata": {"name": "t", "namespace": "default"}, "spec": {"spec": SPEC}}
@@ -235,14 +239,14 @@ async def test_a_guard_that_waits_refuses_until_the_one_that_led_is_gone(tmp_pat
             tmp_path, *flags, f"--guard-dir={tmp_path / 'one'}", *(f"--leader-elect-{one}" for one in times)
         )
         line = await guard.start(until='msg="the guard listens"')
-        leads = Asking(int(line.rpartition("port=")[2]))
+        leads = Asking(int(line.rpartition("port=")[2]), tmp_path / "one")
         await leads.wait_ready()
         lease = LeaderConfig("kube-system", "dray-guard", times=LeaseTimes(2.0, 1.0, 0.2))
         where = ("127.0.0.1", free_port())
         options = GuardOptions(where, tmp_path / "two", lease, installs=False)
         other = ControllersOptions(found.kubeconfig, (), policies("correct", ""), guard=options)
         async with running(run_controllers(other), name="two"):
-            waits = Asking(where[1])
+            waits = Asking(where[1], tmp_path / "two")
             assert (await waits.ask(first))["status"]["code"] == 503
             assert not await waits.is_ready()
             assert (await leads.ask(first))["allowed"]
@@ -250,6 +254,26 @@ async def test_a_guard_that_waits_refuses_until_the_one_that_led_is_gone(tmp_pat
             await waits.wait_ready()
             refusal = await waits.ask(second)
             assert "is being allocated to claim default/c" in refusal["status"]["message"]
+
+
+async def test_the_guard_that_leads_writes_its_address_over_that_of_the_one_before(tmp_path: Path) -> None:
+    serving = api_server(ApiServerOptions(tmp_path, Address()))
+    async with serving as found, Client(find_access(found.kubeconfig)) as client:
+        path = "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices/dray-guard-webhook"
+        for address in ("10.0.0.5", "10.0.0.6"):
+            lease = LeaderConfig("kube-system", "dray-guard")
+            service = Service("kube-system", "dray-guard-webhook")
+            options = GuardOptions(
+                ("127.0.0.1", 0), tmp_path / "g", lease, service, installs=False, endpoint=address
+            )
+            both = ControllersOptions(found.kubeconfig, (), policies("correct", ""), guard=options)
+            async with running(run_controllers(both), name="guard"), asyncio.timeout(30):
+                told: list[str] = []
+                while told != [address]:
+                    with contextlib.suppress(NotFoundError):
+                        endpoints = (await client.raw(Request("GET", path)))["endpoints"]
+                        told = [one for endpoint in endpoints for one in endpoint["addresses"]]
+                    await asyncio.sleep(0.01)
 
 
 async def review_of_new_claim(client: Client, name: str) -> bytes:
@@ -263,8 +287,9 @@ async def review_of_new_claim(client: Client, name: str) -> bytes:
 class Asking:
     """An API server's way to one guard."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, directory: Path) -> None:
         self._url = f"https://127.0.0.1:{port}"
+        self._directory = directory
 
     async def wait_ready(self) -> None:
         async with asyncio.timeout(30):
@@ -276,7 +301,7 @@ class Asking:
             return found.status == 200
 
     async def ask(self, body: bytes) -> dict[str, Any]:
-        url = f"{self._url}/claims"
+        url = f"{self._url}/claims/{kept_secret(self._directory)}"
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while True:
                 try:

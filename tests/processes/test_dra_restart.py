@@ -13,9 +13,9 @@ from dray.inventory.ledger import KubeletLook
 from dray.processes.agent_doors.restart import keep_holds
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.controllers.server import wait_until
 from tests.inventory.conftest import gpu
 from tests.processes.dra_machine import GPU, DraMachine, dra_machine
+from tests.waiting import wait_until
 
 
 async def test_holds_and_status_of_a_claim(tmp_path: Path) -> None:

@@ -25,9 +25,10 @@ from dray.processes.agent_doors.holders import (
 )
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
-from tests.controllers.server import Cluster, cluster, wait_until
+from tests.controllers.server import Cluster, cluster
 from tests.inventory.conftest import claim, gpu
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import wait_until
 
 RESOURCE = "example.com/gpu"
 ALL = Inventory(1, (gpu(1), gpu(2), gpu(3)))

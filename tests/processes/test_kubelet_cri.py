@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from dray.runtime.tasks import running
 from dray.wire.gen import cri_v1_pb2 as pb
 from tests.kubelet.runtimes.small_cri import SmallCri
 from tests.processes.kubelet_program import options
+from tests.waiting import wait_until
 
 
 def chosen(root: Path) -> KubeletOptions:
@@ -44,30 +43,26 @@ def container(root: Path) -> dict[str, Any]:
     return found
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
 async def test_a_runtime_that_was_away_costs_no_pod(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     small, socket = SmallCri(), tmp_path / "cri.sock"
     put(tmp_path)
     async with AsyncExitStack() as server:
         await server.enter_async_context(small.serving(socket))
         async with running(run_kubelet(chosen(tmp_path)), name="kubelet", stop_timeout=20):
-            await until(lambda: "running" in container(tmp_path).get("state", {}))
+            await wait_until(lambda: "running" in container(tmp_path).get("state", {}))
             (first,) = small.containers.values()
             assert container(tmp_path)["containerID"] == f"small://{first.id}"
             assert small.requests["run_pod_sandbox"].config.linux.security_context.privileged
             await server.aclose()
-            await until(lambda: "the container runtime fails, asked again" in caplog.text)
+            await wait_until(lambda: "the container runtime fails, asked again" in caplog.text)
             first.state, first.exit_code, first.finished_at = pb.CONTAINER_EXITED, 3, time.time_ns()
             await server.enter_async_context(small.serving(socket))
-            await until(lambda: container(tmp_path).get("restartCount") == 1 and len(small.containers) == 2)
+            await wait_until(
+                lambda: container(tmp_path).get("restartCount") == 1 and len(small.containers) == 2
+            )
             assert container(tmp_path)["lastState"]["terminated"]["exitCode"] == 3
             (tmp_path / "manifests/p.json").unlink()
-            await until(lambda: not small.sandboxes)
+            await wait_until(lambda: not small.sandboxes)
 
 
 @pytest.mark.parametrize(("policy", "reason"), [("Never", "ErrImageNeverPull"), ("Always", "ErrImagePull")])
@@ -78,5 +73,5 @@ async def test_an_image_that_cannot_be_had_is_told(tmp_path: Path, policy: str, 
         small.serving(tmp_path / "cri.sock"),
         running(run_kubelet(chosen(tmp_path)), name="kubelet", stop_timeout=20),
     ):
-        await until(lambda: reason in str(container(tmp_path).get("state")))
+        await wait_until(lambda: reason in str(container(tmp_path).get("state")))
         assert "images import" in container(tmp_path)["state"]["waiting"]["message"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -14,12 +13,7 @@ from typing import Any
 from dray.processes.kubelet import run_kubelet
 from dray.runtime.tasks import running
 from tests.processes.kubelet_program import options
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.02)
+from tests.waiting import wait_until
 
 
 def script(name: str, text: str) -> dict[str, Any]:
@@ -60,7 +54,7 @@ def phase(root: Path, name: str) -> str:
 async def live(root: Path, is_done: Callable[[], bool]) -> None:
     """One life of the kubelet; containers go on after it."""
     async with running(run_kubelet(options(root)), name="kubelet", stop_timeout=20):
-        await until(is_done)
+        await wait_until(is_done)
 
 
 async def test_init_containers_run_again_before_the_others(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ async def program(server: Live, *flags: str) -> AsyncIterator[Program]:
 
 async def get(port: int, path: str) -> str:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     text = (await reader.read()).decode()
     writer.close()
     return text

@@ -27,10 +27,9 @@ from dray.processes.agent_doors.holders import LookPace
 from dray.processes.agent_doors.two_doors import DoorPlaces, TwoDoors, two_doors
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
-from tests.controllers.server import wait_until
 from tests.inventory.conftest import claim, gpu
 from tests.small_kubelet import SmallKubelet
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 RESOURCE = "example.com/gpu"
 A = ClaimRef("default", "a", "uid-a")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,15 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "packages"
 
 
+@dataclass(frozen=True)
+class Asking:
+    session: aiohttp.ClientSession
+    path: str
+
+
 @asynccontextmanager
-async def guard(directory: Path, packages: Path, *flags: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """`dray controllers --guard`, as an API server asks it."""
+async def guard(directory: Path, packages: Path, *flags: str) -> AsyncIterator[Asking]:
+    """`dray controllers --guard`, as an API server asks it: it knows the secret part of the path."""
     async with api_server(ApiServerOptions(directory, Address())) as found:
         words = ("controllers", f"--kubeconfig={found.kubeconfig}", f"--guard-dir={directory / 'guard'}")
         process = await asyncio.create_subprocess_exec(
@@ -58,7 +65,7 @@ async def guard(directory: Path, packages: Path, *flags: str) -> AsyncIterator[a
             context = ssl.create_default_context(cafile=str(directory / "guard/ca.crt"))
             connector = aiohttp.TCPConnector(ssl=context)
             async with aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session:
-                yield session
+                yield Asking(session, f"/parameters/{(directory / 'guard/path.secret').read_text()}")
         finally:
             process.terminate()
             await asyncio.wait_for(process.communicate(), 60)
@@ -73,13 +80,13 @@ async def _port(process: asyncio.subprocess.Process) -> int:
     raise AssertionError("it has ended")
 
 
-async def refusal(session: aiohttp.ClientSession, driver: str, parameters: object) -> str:
+async def refusal(asking: Asking, driver: str, parameters: object) -> str:
     """What a writer of such a claim is told; empty: nothing."""
     config = {"requests": ["r"], "opaque": {"driver": driver, "parameters": parameters}}
     claim = {"spec": {"devices": {"config": [config]}}}
     request = {"uid": "u", "resource": {"resource": "resourceclaims"}, "object": claim}
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "request": request})
-    async with session.post("/parameters", data=body) as answer:
+    async with asking.session.post(asking.path, data=body) as answer:
         found = (await answer.json())["response"]
     return "" if found["allowed"] else str(found["status"]["message"])
 
@@ -95,16 +102,16 @@ def parameters_of(path: Path) -> dict[str, Any]:
 async def test_claims_are_refused_when_they_are_written(tmp_path: Path, installed: Path) -> None:
     flags = [f"--guard-parameters={name}" for name in (LAMP, DESK_LAMP)]
     place = "spec.devices.config[0].opaque.parameters"
-    async with guard(tmp_path, installed, *flags) as session:
-        assert await refusal(session, LAMP, parameters_of(EXAMPLE / "claim.yaml")) == ""
-        assert await refusal(session, LAMP, {"brightness": 900}) == (
+    async with guard(tmp_path, installed, *flags) as asking:
+        assert await refusal(asking, LAMP, parameters_of(EXAMPLE / "claim.yaml")) == ""
+        assert await refusal(asking, LAMP, {"brightness": 900}) == (
             f"{place}.brightness: expected `int` <= 100 (driver {LAMP}, requests: r)"
         )
-        assert "maxWatts of 100 or more" in await refusal(session, LAMP, {"brightness": 90})
-        assert f"{place}.brightnes: unknown field" in await refusal(session, LAMP, {"brightnes": 9})
-        assert await refusal(session, DESK_LAMP, {"debug": True}) == ""
-        assert f"{place}.debug: " in await refusal(session, DESK_LAMP, {"debug": "yes"})
-        assert await refusal(session, "other.example.com", {"any": "thing"}) == ""
+        assert "maxWatts of 100 or more" in await refusal(asking, LAMP, {"brightness": 90})
+        assert f"{place}.brightnes: unknown field" in await refusal(asking, LAMP, {"brightnes": 9})
+        assert await refusal(asking, DESK_LAMP, {"debug": True}) == ""
+        assert f"{place}.debug: " in await refusal(asking, DESK_LAMP, {"debug": "yes"})
+        assert await refusal(asking, "other.example.com", {"any": "thing"}) == ""
 
 
 def test_a_name_that_nobody_knows(tmp_path: Path, installed: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from dray.errors import InvalidError
 
@@ -56,10 +57,37 @@ class FieldError:
     message: str
     bad_value: Any = None
 
+    def __post_init__(self) -> None:
+        if (kept := _kept.get()) is not None:
+            kept.append(self)
+            if len(kept) >= MOST_FAULTS:
+                raise _EnoughError
+
     def __str__(self) -> str:
         """One line, also where a key of the object holds a line break."""
         text = f"{self.field}: {self.message}"
         return text if text.isprintable() else "".join(map(_visible, text))
+
+
+MOST_FAULTS: Final = 100
+"""That are looked for in one object: nobody reads more, and each costs whoever else waits for an answer."""
+_kept: ContextVar[list[FieldError] | None] = ContextVar("faults", default=None)
+
+
+class _EnoughError(Exception):
+    """As many faults as anybody is told of were found."""
+
+
+def first_faults(check: Callable[[], list[FieldError]]) -> list[FieldError]:
+    """What `check` finds, or the first `MOST_FAULTS` faults that it met where there are more: it is stopped there."""
+    met: list[FieldError] = []
+    token = _kept.set(met)
+    try:
+        return check()
+    except _EnoughError:
+        return met
+    finally:
+        _kept.reset(token)
 
 
 def _visible(character: str) -> str:

@@ -9,6 +9,8 @@ import copy
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
 from dray.api.defaults import Document
 from dray.api.kinds import Resource
 from dray.api.meta import format_time
@@ -96,9 +98,9 @@ def _keep_metadata(new: Document, old: Document) -> None:
 def _merge_owners(metadata: Document) -> None:
     """An owner that is named twice in the same words is named once."""
     if isinstance(owners := metadata.get("ownerReferences"), list):
-        metadata["ownerReferences"] = [
-            owner for position, owner in enumerate(owners) if owner not in owners[:position]
-        ]
+        # By their words: to compare each with all others would take minutes for the largest request.
+        by_words = {msgspec.json.encode(owner, order="deterministic"): owner for owner in owners}
+        metadata["ownerReferences"] = list(by_words.values())
 
 
 def _date_effect(new: Document, old: Document, now: datetime) -> None:

@@ -159,13 +159,17 @@ def _refused(
     use = use_of(situation.cluster.pods) if workload.pod is not None else {}
     with progress() as say:
         say(f"explaining {workload} on {len(nodes)} nodes")
-        reasons = explain_pod(situation, workload, nodes, use).explanation.reasons
+        explanation = explain_pod(situation, workload, nodes, use).explanation
+    reasons, stopped = explanation.reasons, explanation.verdict.stopped_on
     profile, tier = situation.profile.name, str(situation.allocator.tier)
     if arguments.output == "json":
         _print_json(arguments.node, refusal=reasons_document(reasons, profile, tier))
     else:
         where = f"on {arguments.node}" if arguments.node else f"on {any_of(len(nodes))}"
-        head = painted(f"Does not fit {where}", RED, colour=has_colour())
+        what = (
+            f"Not decided {where}: the search for devices was stopped" if stopped else f"Does not fit {where}"
+        )
+        head = painted(what, RED, colour=has_colour())
         print(f"{head} (profile {profile}, {tier} allocator)\n")
         print("\n".join(reasons_lines(reasons, colour=has_colour())))
     return exit_codes.REFUSED

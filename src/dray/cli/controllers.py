@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ipaddress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.cluster import add_kubeconfig_arguments
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
-from dray.processes.flags import parse_address
+from dray.processes.flags import add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.controllers.guard.webhook import Service
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"where /metrics and /healthz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
     )
+    add_metrics_readers(parser)
 
 
 def _add_work(group: argparse._ArgumentGroup) -> None:
@@ -98,7 +100,27 @@ def _add_guard(group: argparse._ArgumentGroup) -> None:
     where.add_argument(
         "--guard-service",
         metavar="NS/NAME[:PORT]",
-        help="the Service in front of it; its readiness probe must be /readyz",
+        help="the Service in front of it: with a selector the readiness probe must be /readyz; without one see --guard-endpoint",
+    )
+    group.add_argument(
+        "--guard-endpoint",
+        metavar="IP",
+        help="the guard's own address, such as a pod's: the one that leads writes it into the EndpointSlice of "
+        "--guard-service, which must have no selector",
+    )
+    group.add_argument(
+        "--guard-client-ca-file",
+        type=Path,
+        metavar="F",
+        help="answer only API servers that show a client certificate of this authority (default: those that know the "
+        "webhook's secret path)",
+    )
+    group.add_argument(
+        "--guard-client-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="and that has this common name or DNS name; may be repeated (default: any certificate of the authority)",
     )
     group.add_argument(
         "--guard-dir",
@@ -164,6 +186,7 @@ def run(arguments: argparse.Namespace) -> int:
         workers=arguments.concurrent_resourceclaim_syncs,
         leader=leader if arguments.leader_elect else None,
         metrics=parse_address(arguments.metrics_address),
+        metrics_readers=read_metrics_readers(arguments),
         guard=_guard(arguments) if arguments.guard else None,
     )
     run_until_signalled(lambda: run_controllers(options))
@@ -183,6 +206,7 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
         )
     if arguments.guard_patience <= 0:
         raise InvalidError("--guard-patience: must be more than 0", field="--guard-patience")
+    _check_callers(arguments)
     where = arguments.guard_url or (_service(arguments.guard_service) if arguments.guard_service else None)
     return GuardOptions(
         address=address,
@@ -190,6 +214,9 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
         leader=leader_config(arguments, arguments.guard_name),
         where=where,
         installs=not arguments.no_guard_webhook,
+        endpoint=arguments.guard_endpoint or "",
+        client_ca=arguments.guard_client_ca_file and arguments.guard_client_ca_file.absolute(),
+        client_names=tuple(arguments.guard_client_name),
         validators=validators_of(arguments.guard_parameters, installed_validators),
         config=GuardConfig(
             arguments.leader_elect_resource_namespace,
@@ -197,6 +224,20 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
             settling=SettlingConfig(fence=arguments.guard_patience),
         ),
     )
+
+
+def _check_callers(arguments: argparse.Namespace) -> None:
+    if arguments.guard_client_name and arguments.guard_client_ca_file is None:
+        raise InvalidError("--guard-client-name: needs --guard-client-ca-file", field="--guard-client-name")
+    if arguments.guard_endpoint is None:
+        return
+    if not arguments.guard_service:
+        raise InvalidError("--guard-endpoint: needs --guard-service", field="--guard-endpoint")
+    try:
+        ipaddress.ip_address(arguments.guard_endpoint)
+    except ValueError:
+        text = f"--guard-endpoint: {arguments.guard_endpoint!r} must be an IP address, like 10.0.0.5"
+        raise InvalidError(text, field="--guard-endpoint") from None
 
 
 def _service(text: str) -> Service:
@@ -213,10 +254,12 @@ def _service(text: str) -> Service:
 
 def _print_webhook(options: GuardOptions) -> int:
     from dray.api.codec import dump_yaml
+    from dray.controllers.guard.callers import kept_secret
     from dray.processes.controllers import certificate, webhook
     from dray.runtime.clock import SystemClock
 
     if options.where is None and options.address[1] == 0:
         raise InvalidError("--guard-address: give the port, or --guard-url", field="--guard-address")
-    print(dump_yaml(webhook(options, certificate(options, SystemClock()), options.address[1])), end="")
+    certificates, secret = certificate(options, SystemClock()), kept_secret(options.directory)
+    print(dump_yaml(webhook(options, certificates, options.address[1], secret)), end="")
     return 0

@@ -158,12 +158,14 @@ async def _explained(asked: Asked, kind: Kind, found: Any) -> list[str]:
 
 
 async def _first_lines(asked: Asked, name: str, namespace: str) -> list[str]:
+    from dray.allocation.budget import FILTER_SECONDS
     from dray.allocation.cluster.situation import Situation, features_for
     from dray.allocation.cluster.workloads import find_workload
     from dray.allocation.explanation.extended import explain_pod, use_of
     from dray.allocation.profiles import profile_of_server
     from dray.cli.explain import as_lines
     from dray.cli.live_cluster import read_live
+    from dray.runtime.clock import SystemClock
 
     live = await read_live(asked.client.access, namespace, asked.say)
     profile, _ = profile_of_server(live.version.major, live.version.minor)
@@ -172,6 +174,6 @@ async def _first_lines(asked: Asked, name: str, namespace: str) -> list[str]:
     if not live.cluster.nodes or not (workload.waits or workload.pending):
         return []
     asked.say(f"explaining {workload}")
-    situation = Situation.of(live.cluster, profile, features)
+    situation = Situation.of(live.cluster, profile, features).within(FILTER_SECONDS, SystemClock().monotonic)
     explained = explain_pod(situation, workload, live.cluster.nodes, use_of(live.cluster.pods))
     return as_lines(explained, colour=False)

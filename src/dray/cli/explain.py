@@ -154,6 +154,11 @@ def _does_not(workload: Workload) -> str:
 def _shown(verdict: Verdict, tried: int) -> str:
     if verdict.error:
         return f"cannot be decided on {'the one node' if tried == 1 else 'any node'}"
+    stopped = len(verdict.stopped_on)
+    if stopped and stopped == tried:
+        return f"was not decided on {any_of(tried)}: the search for devices was stopped"
+    if not verdict.fits_on and stopped:
+        return f"was not decided on {stopped} of {tried} nodes, where the search for devices was stopped, and fits on none of the others"
     if not verdict.fits_on:
         return f"does not fit on {any_of(tried)}"
     names = list(verdict.fits_on[:_MOST_NODES])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.errors import InvalidError
-from dray.processes.flags import parse_address
+from dray.processes.flags import add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.kubelet.runtimes.contract import LogLimits
@@ -76,6 +76,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="`image: host` shows a container the files of this machine, read-only",
     )
     runtime.add_argument(
+        "--image-dir",
+        type=Path,
+        action="append",
+        metavar="D",
+        help=(
+            "images of --runtime runc are taken from below this directory; may be repeated "
+            "(default /var/lib/dray/images; with --allow-host-image from anywhere)"
+        ),
+    )
+    runtime.add_argument(
         "--cdi-dir",
         type=Path,
         action="append",
@@ -131,6 +141,7 @@ def _add_places(places: argparse._ArgumentGroup) -> None:
         metavar="A",
         help=f"where /metrics and /healthz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
     )
+    add_metrics_readers(places)
     places.add_argument(
         "--listen",
         metavar="A",
@@ -144,6 +155,7 @@ def _add_places(places: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
     from dray.cdi.registry import DIRECTORIES
+    from dray.kubelet.runtimes.images import IMAGES
     from dray.kubelet.topology.options import TopologyConfig
     from dray.processes.agent_config.config_file import parse_label
     from dray.processes.kubelet import KubeletOptions, run_kubelet
@@ -161,6 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
         runc=arguments.runc,
         cri_socket=arguments.cri_socket.absolute(),
         allow_host_image=arguments.allow_host_image,
+        image_dirs=tuple(one.absolute() for one in arguments.image_dir or (IMAGES,)),
         cdi_dirs=tuple(arguments.cdi_dir or DIRECTORIES),
         kubeconfig=arguments.kubeconfig,
         manifests=arguments.manifests and arguments.manifests.absolute(),
@@ -173,6 +186,7 @@ def run(arguments: argparse.Namespace) -> int:
         ),
         max_pods=arguments.max_pods,
         metrics=parse_address(arguments.metrics_address),
+        metrics_readers=read_metrics_readers(arguments),
         logs=parse_address(arguments.listen, "--listen") if arguments.listen is not None else ANYWHERE,
         container_logs=log_limits(arguments.container_log_max_size, arguments.container_log_max_files),
     )

@@ -6,12 +6,14 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.cluster import add_cluster_arguments
 from dray.cli.tables import progress
 from dray.errors import InvalidError
+from dray.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
     from dray.allocation.cluster.cluster_dump import Cluster
@@ -62,6 +64,23 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GATE=BOOL,…",
         help="Kubernetes' DRA gates where they are not as in 1.36; correct has DRAListTypeAttributes on too",
     )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="stop the search for devices on a node after so long, as kube-scheduler does (default 10)",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
 
 
 def read_text(name: str) -> bytes:
@@ -86,7 +105,8 @@ def read_source(arguments: argparse.Namespace) -> Source:
         files = _cluster(arguments.filename, features, "default")
         notes = (*files.notes, *_on_rules(files, profile, features))
         say_notes(notes)
-        return Source(Situation.of(files, profile, features), namespace, notes=notes)
+        situation = Situation.of(files, profile, features).within(arguments.timeout, SystemClock().monotonic)
+        return Source(situation, namespace, notes=notes)
     return _read_server(arguments)
 
 
@@ -121,7 +141,7 @@ def _read_server(arguments: argparse.Namespace) -> Source:
     cluster = live.cluster if files is None else live.cluster.under(files)
     notes += (*cluster.notes, *_on_rules(cluster, profile, features))
     say_notes(notes)
-    situation = Situation.of(cluster, profile, features)
+    situation = Situation.of(cluster, profile, features).within(arguments.timeout, SystemClock().monotonic)
     return Source(situation, live.namespace, files, live.server, live.version.git_version, notes)
 
 

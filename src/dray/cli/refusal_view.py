@@ -28,7 +28,12 @@ def reasons_lines(reasons: Reasons, *, colour: bool) -> list[str]:
     ):
         if more:
             lines += ["", painted(title, BOLD, colour=colour), *(f"  {line}" for line in more)]
-    if not reasons.changes and any(group.refusal.requests for group in reasons.groups):
+    if reasons.is_cut_off:
+        text = (
+            "Not every change was tried to the end, for that took too long (--timeout): there may be others."
+        )
+        lines += ["", painted(text, YELLOW, colour=colour)]
+    elif not reasons.changes and any(group.refusal.requests for group in reasons.groups):
         lines += [
             "",
             painted("No change of one thing or two was found that makes it fit.", YELLOW, colour=colour),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.cluster import add_kubeconfig_arguments
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
+from dray.processes.flags import add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.processes.scheduler import SchedulerOptions
@@ -31,10 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="A",
         help=f"where /metrics, /healthz and /readyz are served (default {METRICS_ADDRESS}; port 0: any; none: not served)",
     )
+    add_metrics_readers(parser)
     _add_decisions(parser.add_argument_group("decisions"))
     work = parser.add_argument_group("work")
     work.add_argument(
         "--in-flight", type=int, default=64, metavar="N", help="pods written at once (default 64)"
+    )
+    work.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="D",
+        help="note there which pod is being decided: one that ends the scheduler three times is set aside (default: nowhere)",
     )
     add_leader_flags(
         parser.add_argument_group("one of several"),
@@ -81,6 +90,20 @@ def _add_decisions(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--preempt", action="store_true", help="delete pods of lower priority for the devices they hold"
     )
+    group.add_argument(
+        "--filter-timeout",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="stop the search for devices on one node after so long (default 10, as kube-scheduler)",
+    )
+    group.add_argument(
+        "--decision-timeout",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="stop the decision about one pod after so long; other pods are decided meanwhile (default 10)",
+    )
     group.add_argument("--seed", type=int, default=0, metavar="N", help="of the lot between equal nodes")
 
 
@@ -99,8 +122,9 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
     from dataclasses import replace
 
     from dray.allocation.profiles import profile_named
-    from dray.processes.flags import parse_address
     from dray.processes.scheduler import SchedulerOptions
+    from dray.runtime.forked import Limits
+    from dray.scheduler.apart import ApartOptions
     from dray.scheduler.claims.settings import Settings
     from dray.scheduler.cycle import CycleOptions, Score
     from dray.scheduler.scheduler import SchedulerConfig
@@ -109,11 +133,21 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
         raise InvalidError(f"--in-flight is {arguments.in_flight}: give at least 1", field="--in-flight")
     if not -1 <= arguments.nodes_to_score <= 100:
         raise InvalidError("--nodes-to-score must be -1 to 100", field="--nodes-to-score")
+    for flag, seconds in (
+        ("--filter-timeout", arguments.filter_timeout),
+        ("--decision-timeout", arguments.decision_timeout),
+    ):
+        if not 0.1 <= seconds <= 3600:
+            raise InvalidError(f"{flag} is {seconds:g}: give 0.1 to 3600 seconds", field=flag)
     if not arguments.scheduler_name:
         raise InvalidError("--scheduler-name must not be empty", field="--scheduler-name")
     leader = leader_config(arguments, arguments.leader_elect_resource_name)
     settings = Settings.of_gates(profile_named(arguments.profile), arguments.feature_gates)
-    settings = replace(settings, quirks=settings.quirks.switched(arguments.quirks))
+    settings = replace(
+        settings,
+        quirks=settings.quirks.switched(arguments.quirks),
+        options=replace(settings.options, seconds=arguments.filter_timeout),
+    )
     score = Score(arguments.score)
     config = SchedulerConfig(
         name=arguments.scheduler_name,
@@ -121,11 +155,14 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
         cycle=CycleOptions(score, arguments.nodes_to_score, arguments.seed),
         in_flight=arguments.in_flight,
         preempt=arguments.preempt,
+        apart=ApartOptions(limits=Limits(arguments.decision_timeout)),
+        state_dir=arguments.state_dir,
     )
     return SchedulerOptions(
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
         config=config,
         metrics=parse_address(arguments.metrics_address),
+        metrics_readers=read_metrics_readers(arguments),
         lease=leader if arguments.leader_elect else None,
     )

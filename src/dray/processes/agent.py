@@ -49,6 +49,7 @@ from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.pages import Readers
 from dray.runtime.tasks import running, wait_first
 
 __all__ = ["AgentOptions", "run_agent"]
@@ -252,7 +253,9 @@ async def _assemble(
         agent.classes = DeviceClasses(cluster.client, clock)
     agent_metrics.follow(machine.feed, machine.lookout, cluster.config)
     if options.metrics is not None:
-        await stack.enter_async_context(_serving_metrics(metrics, options.metrics, agent))
+        await stack.enter_async_context(
+            _serving_metrics(metrics, options.metrics, agent, options.metrics_readers)
+        )
     return agent
 
 
@@ -286,8 +289,10 @@ def _ground(
 
 
 @asynccontextmanager
-async def _serving_metrics(metrics: Metrics, address: tuple[str, int], agent: Agent) -> AsyncIterator[None]:
-    host, port = address
-    async with serve_metrics(metrics, host=host, port=port, checks={"/readyz": agent.why_unready}) as chosen:
+async def _serving_metrics(
+    metrics: Metrics, address: tuple[str, int], agent: Agent, readers: Readers
+) -> AsyncIterator[None]:
+    (host, port), checks = address, {"/readyz": agent.why_unready}
+    async with serve_metrics(metrics, host=host, port=port, checks=checks, readers=readers) as chosen:
         _log.info("metrics", address=f"http://{host}:{chosen}/metrics")
         yield

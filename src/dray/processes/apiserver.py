@@ -36,8 +36,9 @@ from dray.client.kubeconfig import find_access
 from dray.errors import DeniedError, Error
 from dray.runtime.certificates import Serving, client_certificate, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.private import make_private
 from dray.runtime.garbage import settle
 from dray.runtime.http_hosts import LOOPBACK, host_only, in_url, is_any
 from dray.runtime.logs import get_log
@@ -84,10 +85,7 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
     _allow_connections()
     rules = Rules(check_selector=check_selector)
     directory, host = options.data_dir, options.address.host
-    try:
-        make_directory(directory)
-    except OSError as error:
-        raise from_os_error(error, "make the directory", str(directory)) from error
+    make_private(directory, ours=("pki", "store.db", TOKENS), flag="--data-dir")
     allowed = options.allowed_hosts
     names = (*_names(host), *map(host_only, allowed))
     certificates = serving_certificate(directory / "pki", names, clock.now())

@@ -15,6 +15,8 @@ from dray.client.kubeconfig import find_access
 from dray.client.leader import LeaderConfig, LeaderElection
 from dray.controllers import choice
 from dray.controllers.claims.controller import ClaimController, ClaimControllerConfig
+from dray.controllers.guard.callers import RENEW_SECONDS, Callers, kept_secret
+from dray.controllers.guard.endpoints import endpoint_slice, publish
 from dray.controllers.guard.guard import Guard, GuardConfig
 from dray.controllers.guard.parameters import Parameters, Validator
 from dray.controllers.guard.server import GuardServer, serve
@@ -28,18 +30,20 @@ from dray.controllers.taints.controller import TaintController, TaintControllerC
 from dray.dra.names import NVIDIA
 from dray.drivers.nvidia.parameters import check_parameters as check_nvidia
 from dray.drivers.sim.parameters import check_parameters as check_sim
-from dray.errors import InvalidError
+from dray.errors import ConflictError, InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.pages import ANYBODY, Readers
 from dray.runtime.tasks import running
 
 _log = get_log("controllers")
 VALIDATORS: Final[Mapping[str, Validator]] = {NVIDIA: check_nvidia, "sim.": check_sim}
 """Who checks opaque parameters of our own drivers, by name; `sim.` is in any domain."""
 Address = tuple[str, int]
+_AGAIN_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,13 @@ class GuardOptions:
     config: GuardConfig = field(default_factory=GuardConfig)
     validators: Mapping[str, Validator] = field(default_factory=dict)
     """Who checks opaque parameters, by driver name (`validators_of`)."""
+    endpoint: str = ""
+    """This guard's own address, which it writes into the EndpointSlice of its Service when it leads; none: it does not."""
+    client_ca: Path | None = None
+    """Who signs the certificates that API servers must show; None: they need not."""
+    client_names: tuple[str, ...] = ()
+    """The names of which such a certificate must have one; none: any will do."""
+    renew_seconds: float = RENEW_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +78,7 @@ class ControllersOptions:
     workers: int = 10
     leader: LeaderConfig | None = None
     metrics: Address | None = None
+    metrics_readers: Readers = ANYBODY
     guard: GuardOptions | None = None
     pod_gc: PodGcConfig = field(default_factory=PodGcConfig)
     nodes: NodeConfig = field(default_factory=NodeConfig)
@@ -106,7 +118,8 @@ async def run_controllers(options: ControllersOptions) -> None:
     async with AsyncExitStack() as stack:
         if options.metrics is not None:
             host, port = options.metrics
-            chosen = await stack.enter_async_context(serve_metrics(metrics, host=host, port=port))
+            served = serve_metrics(metrics, host=host, port=port, readers=options.metrics_readers)
+            chosen = await stack.enter_async_context(served)
             _log.info("metrics are served", port=chosen)
         access = find_access(options.kubeconfig, context=options.context)
         client = await stack.enter_async_context(Client(access))
@@ -162,16 +175,40 @@ async def _lead_guard(
     """The server answers from the start, and refuses until this guard leads."""
     guard, parameters = Guard(client, options.config, clock, shown), Parameters(options.validators)
     certificates, (host, port) = certificate(options, clock), options.address
-    async with serve(GuardServer(guard, parameters, metrics), host, port, certificates) as chosen:
+    callers = _callers(options)
+    server = GuardServer(guard, parameters, callers, metrics)
+    async with serve(server, host, port, certificates, options.client_ca) as chosen:
         _log.info("the guard listens", port=chosen)
         async with (
             LeaderElection(client, options.leader),
             guard.leading(options.leader.identity),
         ):
+            if options.endpoint and isinstance(options.where, Service):
+                await publish(client, endpoint_slice(options.where, options.endpoint, chosen))
             if options.installs:
-                await install(client, webhook(options, certificates, chosen))
+                await install(client, webhook(options, certificates, chosen, callers.secret))
             _log.info("guarding", webhook="installed" if options.installs else "not installed")
+            while options.installs:
+                await clock.sleep(options.renew_seconds)
+                callers.renew()
+                await _install_again(client, webhook(options, certificates, chosen, callers.secret), clock)
             await asyncio.Event().wait()
+
+
+def _callers(options: GuardOptions) -> Callers:
+    """The guard that installs its webhook needs no secret that outlives it."""
+    secret = "" if options.installs else kept_secret(options.directory)
+    return Callers(secret, needs_certificate=options.client_ca is not None, names=options.client_names)
+
+
+async def _install_again(client: Client, document: dict[str, Any], clock: Clock) -> None:
+    """Until it is done: the secret before is good as long, and no newer one is made."""
+    while True:
+        try:
+            return await install(client, document)
+        except (ConflictError, UnavailableError) as error:
+            _log.warning("the webhook's new path is not installed yet", error=str(error))
+            await clock.sleep(_AGAIN_SECONDS)
 
 
 def certificate(options: GuardOptions, clock: Clock) -> Serving:
@@ -179,11 +216,11 @@ def certificate(options: GuardOptions, clock: Clock) -> Serving:
     return serving_certificate(options.directory, _names(options), clock.now())
 
 
-def webhook(options: GuardOptions, certificates: Serving, port: int) -> dict[str, Any]:
-    """The ValidatingWebhookConfiguration for this guard."""
+def webhook(options: GuardOptions, certificates: Serving, port: int, secret: str) -> dict[str, Any]:
+    """The ValidatingWebhookConfiguration for this guard, with the secret part of its path."""
     host = options.address[0]
     own = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    target = Target(options.where or own, certificates.ca.read_bytes())
+    target = Target(options.where or own, certificates.ca.read_bytes(), secret)
     return configuration(target, Parameters(options.validators).drivers)
 
 

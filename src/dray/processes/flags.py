@@ -12,6 +12,7 @@ from dray.errors import InvalidError
 
 if TYPE_CHECKING:
     from dray.processes.agent_parts.options import AgentOptions
+    from dray.runtime.pages import Readers
 
 METRICS_ADDRESS: Final = "127.0.0.1:9614"
 _PLACES: Final = (
@@ -47,6 +48,34 @@ def add_host(parser: argparse.ArgumentParser, *, metrics: str, reads_environment
         metavar="A",
         help=f"where /metrics, /healthz and /readyz are served (default {metrics}; port 0: any; none: not served)",
     )
+    add_metrics_readers(parser)
+
+
+def add_metrics_readers(parser: argparse._ActionsContainer) -> None:
+    """Who may read what is served at `--metrics-address`; probes need neither."""
+    parser.add_argument(
+        "--metrics-token-file",
+        type=Path,
+        metavar="F",
+        help="answer only who sends the token in this file (Authorization: Bearer), /healthz and /readyz aside; nobody "
+        "while there is none (default: everybody who can connect)",
+    )
+    parser.add_argument(
+        "--metrics-allow-host",
+        action="append",
+        default=[],
+        metavar="HOST",
+        help="a name, beside localhost and any address, by which the metrics' server may be called; may be repeated",
+    )
+
+
+def read_metrics_readers(arguments: argparse.Namespace) -> Readers:
+    """What `add_metrics_readers` declared."""
+    from dray.runtime.pages import Readers
+
+    file = arguments.metrics_token_file
+    names = check_allowed(arguments.metrics_allow_host)
+    return Readers(names, file.absolute() if file is not None else None)
 
 
 def add_cluster(group: argparse._ArgumentGroup, *, reads_environment: bool) -> None:
@@ -89,6 +118,7 @@ def read_options(arguments: argparse.Namespace) -> AgentOptions:
         device_plugin_dir=arguments.device_plugin_dir.absolute(),
         host_root=arguments.host_root,
         metrics=parse_address(arguments.metrics_address),
+        metrics_readers=read_metrics_readers(arguments),
     )
 
 

@@ -43,6 +43,7 @@ from dray.kubelet.pods.sources import API, DIRECTORY, FILES, follow_api, follow_
 from dray.kubelet.runtimes.contract import LogLimits, Runtime
 from dray.kubelet.runtimes.cri import SOCKET as CRI_SOCKET
 from dray.kubelet.runtimes.cri import CriRuntime, CriSettings
+from dray.kubelet.runtimes.images import IMAGES
 from dray.kubelet.runtimes.process import ProcessRuntime
 from dray.kubelet.runtimes.records import make_id
 from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings
@@ -54,12 +55,12 @@ from dray.processes.kubelet_parts.plugins_view import PATH as PLUGINS_PAGE
 from dray.processes.kubelet_parts.plugins_view import PluginsSeen
 from dray.processes.kubelet_parts.views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
 from dray.runtime.clock import Clock, SystemClock
-from dray.runtime.files.durable import make_directory
 from dray.runtime.files.filelock import FileLock
-from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.private import make_private
 from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.pages import ANYBODY, Readers
 from dray.runtime.tasks import running
 from dray.wire.deviceplugin import DIRECTORY as DEVICE_PLUGINS
 
@@ -67,6 +68,7 @@ _log = get_log("kubelet")
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 REGISTRY = "plugins_registry"
+SECCOMP = "seccomp"
 RUNC, CRI, PROCESS = "runc", "cri", "process"
 
 
@@ -84,6 +86,7 @@ class KubeletOptions:
     runc: Path | None = None
     cri_socket: Path = CRI_SOCKET
     allow_host_image: bool = False
+    image_dirs: tuple[Path, ...] = (IMAGES,)
     cdi_dirs: tuple[Path, ...] = tuple(DIRECTORIES)
     kubeconfig: Path | None = None
     manifests: Path | None = None
@@ -92,6 +95,7 @@ class KubeletOptions:
     topology: TopologyConfig = field(default_factory=TopologyConfig)
     max_pods: int = MAX_PODS
     metrics: tuple[str, int] | None = None
+    metrics_readers: Readers = ANYBODY
     logs: LogAddress | None = ANYWHERE
     container_logs: LogLimits = field(default_factory=LogLimits)
     reached: Callable[[str], None] = lambda _: None
@@ -231,7 +235,10 @@ class _Kubelet:
         if self.options.metrics is not None:
             host, port = self.options.metrics
             checks, pages = {"/healthz": registration.check}, {PLUGINS_PAGE: plugins.page}
-            served = serve_metrics(self.metrics, host=host, port=port, checks=checks, pages=pages)
+            readers = self.options.metrics_readers
+            served = serve_metrics(
+                self.metrics, host=host, port=port, checks=checks, pages=pages, readers=readers
+            )
             chosen = await enter(served)
             _log.info("metrics", address=f"http://{host}:{chosen}/metrics")
 
@@ -302,10 +309,7 @@ def _sources(options: KubeletOptions) -> frozenset[str]:
 @contextmanager
 def _alone(state_dir: Path) -> Iterator[None]:
     """ConflictError where another kubelet has the directory: each would remove the containers of the other."""
-    try:
-        make_directory(state_dir)
-    except OSError as error:
-        raise from_os_error(error, "make the directory", str(state_dir)) from error
+    make_private(state_dir, ours=("lock", "records", "containers"), flag="--state-dir")
     lock = FileLock(state_dir / "lock")
     lock.acquire()
     try:
@@ -324,13 +328,24 @@ async def open_runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[R
         )
     elif options.runtime == RUNC:
         settings = RuncSettings(
-            place, options.runc, options.allow_host_image, options.cdi_dirs, options.container_logs
+            place,
+            options.runc,
+            options.allow_host_image,
+            options.cdi_dirs,
+            options.container_logs,
+            options.image_dirs,
+            options.root_dir / SECCOMP,
         )
         chosen = RuncRuntime(settings, clock)
     elif options.runtime == CRI:
         # The directory is what stays the same after a restart, and what two kubelets cannot share.
         owner = make_id(place)[:12]
-        chosen = CriRuntime(CriSettings(owner, options.cri_socket, logs=options.container_logs), clock)
+        chosen = CriRuntime(
+            CriSettings(
+                owner, options.cri_socket, logs=options.container_logs, seccomp=options.root_dir / SECCOMP
+            ),
+            clock,
+        )
     else:
         raise InvalidError(
             f"--runtime {options.runtime!r} must be {RUNC}, {CRI} or {PROCESS}", field="--runtime"

@@ -13,6 +13,7 @@ from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.pages import ANYBODY, Readers
 from dray.scheduler.scheduler import SchedulerConfig, run
 
 _log = get_log("scheduler")
@@ -26,6 +27,7 @@ class SchedulerOptions:
     context: str | None = None
     config: SchedulerConfig = field(default_factory=SchedulerConfig)
     metrics: tuple[str, int] | None = None
+    metrics_readers: Readers = ANYBODY
     lease: LeaderConfig | None = None
 
 
@@ -37,7 +39,8 @@ async def run_scheduler(options: SchedulerOptions, clock: Clock | None = None) -
     async with AsyncExitStack() as stack:
         if options.metrics is not None:
             host, port = options.metrics
-            served = serve_metrics(metrics, host=host, port=port, checks={"/readyz": state.why_unready})
+            checks, readers = {"/readyz": state.why_unready}, options.metrics_readers
+            served = serve_metrics(metrics, host=host, port=port, checks=checks, readers=readers)
             _log.info("metrics", host=host, port=await stack.enter_async_context(served))
         client = await stack.enter_async_context(
             Client(find_access(options.kubeconfig, context=options.context), clock=clock)

@@ -135,6 +135,6 @@ def test_a_guard_that_is_given_the_check_asks_for_our_claims(tmp_path: Path) -> 
         LeaderConfig("kube-system", "guard"),
         validators={"sim.dray.internal": check_parameters},
     )
-    hooks = webhook(options, certificate(options, SystemClock()), 9617)["webhooks"][1:]
+    hooks = webhook(options, certificate(options, SystemClock()), 9617, "secret")["webhooks"][1:]
     assert len(hooks) == 3
     assert all("sim.dray.internal" in hook["matchConditions"][0]["expression"] for hook in hooks)

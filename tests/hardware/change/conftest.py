@@ -11,7 +11,7 @@ from dray.hardware.change.access import Access, Limits
 from dray.hardware.change.executor import Audit, AuditEntry, Executor, Outcome
 from dray.testing.host import Host
 
-QUICK = Limits(effect=0.3, node=0.3, process=20)
+QUICK = Limits(effect=1.0, node=1.0, process=20)
 
 
 @pytest.fixture

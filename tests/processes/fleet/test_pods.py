@@ -18,6 +18,7 @@ from dray.processes.fleet.pods import PATIENCE
 from dray.processes.fleet.profile_file import load_profile
 from dray.runtime.clock import SystemClock
 from tests.processes.fleet_cluster import NS, fleet, in_phase, server, sim_cluster, small, until
+from tests.waiting import wait_until
 
 Json = dict[str, Any]
 
@@ -57,22 +58,36 @@ async def is_gone(client: Client, name: str) -> bool:
 
 
 async def test_a_pod_with_a_claim_runs_ends_and_gives_it_back(tmp_path: Path) -> None:
-    async with sim_cluster(tmp_path, small(2)) as client:
+    phases: dict[str, str] = {}
+    prepared: set[tuple[str, str, str]] = set()
+
+    def note_pod(change: Change[Pod]) -> None:
+        if not isinstance(change, Deleted):
+            phases[change.new.value.status.phase] = change.new.value.spec.node_name
+
+    def note_claim(change: Change[ResourceClaim]) -> None:
+        if not isinstance(change, Deleted):
+            devices = change.new.value.status.devices
+            prepared.update((one.pool, one.device, one.conditions[0].reason) for one in devices)
+
+    async with (
+        sim_cluster(tmp_path, small(2)) as client,
+        Informer(client, PODS) as pods,
+        Informer(client, RESOURCE_CLAIMS) as claims,
+    ):
+        pods.on_change(note_pod)
+        claims.on_change(note_claim)
         await client.create(RESOURCE_CLAIMS, claim("a", 2))
         await client.create(PODS, pod("a", "a", runs_for="1s"))
-        running = await in_phase(client, "a", "Running")
-        found = await get_claim(client, "a")
-        assert [(one.device, one.conditions[0].reason) for one in found.status.devices] == [
-            ("gpu-0", "Prepared"),
-            ("gpu-1", "Prepared"),
-        ]
-        assert {one.pool for one in found.status.devices} == {running.spec.node_name}
         await in_phase(client, "a", "Succeeded")
 
         async def is_free() -> bool:
             return (await get_claim(client, "a")).status.allocation is None
 
         assert await until(is_free)
+        await wait_until(lambda: "Succeeded" in phases and len(prepared) == 2)
+        node = phases["Running"]
+        assert prepared == {(node, "gpu-0", "Prepared"), (node, "gpu-1", "Prepared")}
 
 
 class Hasty(SystemClock):

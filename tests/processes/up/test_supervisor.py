@@ -19,6 +19,7 @@ from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.scheduler.live import until
+from tests.waiting import wait_until
 
 QUICK = BackoffPolicy(first=0.01, limit=0.02)
 
@@ -64,20 +65,27 @@ async def wait_record(place: UpPlace, restarts: int = 0) -> Supervising:
 
 
 async def test_what_dies_is_started_again_and_counted(short: Path) -> None:
-    place = UpPlace(short)
-    async with supervised(place, *script(f"echo ${{DRAY_SUPERVISED}} >> {short}/lives; exec sleep 1000")):
-        first = await wait_record(place)
+    place, lives = UpPlace(short), short / "lives"
+
+    async def wait_life(number: int) -> Supervising:
+        """It is only killed once it has written its line."""
+        record = await wait_record(place, number)
+        await wait_until(lambda: lives.exists() and lives.read_text() == "1\n" * (number + 1))
+        return record
+
+    async with supervised(place, *script(f"echo ${{DRAY_SUPERVISED}} >> {lives}; exec sleep 1000")):
+        first = await wait_life(0)
         assert (first.pid, first.restarts, first.last) == (os.getpid(), 0, "")
         os.kill(first.child, signal.SIGKILL)
-        second = await wait_record(place, 1)
+        second = await wait_life(1)
         assert second.child != first.child and second.last == "signal SIGKILL"
         os.kill(second.child, signal.SIGTERM)
-        third = await wait_record(place, 2)
+        third = await wait_life(2)
         assert third.last == "signal SIGTERM"
     assert not place.supervisor_file.exists()
     with pytest.raises(ProcessLookupError):
         os.kill(third.child, 0)
-    assert (short / "lives").read_text() == "1\n1\n1\n"
+    assert lives.read_text() == "1\n1\n1\n"
 
 
 async def test_an_end_with_success_was_asked_for(short: Path) -> None:

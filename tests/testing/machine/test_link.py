@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,11 +16,17 @@ import pytest
 from dray.errors import UnavailableError
 from dray.testing.machine import guest
 from dray.testing.machine.link import Link
+from tests.waiting import block_until
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 SERVE = (
     "import sys; sys.path.insert(0, sys.argv[1]); from guest import Agent; Agent(int(sys.argv[2])).serve()"
 )
+
+
+def is_over(pid: int) -> bool:
+    """Whether it has ended, also where nobody has asked for its status yet."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 @pytest.fixture
@@ -102,16 +107,20 @@ def test_many_at_once(link: Link) -> None:
     assert [program.stdout for program in programs] == [f"{number}\n" for number in range(20)]
 
 
-def test_everything_told_at_once(link: Link) -> None:
+def test_everything_told_at_once(link: Link, tmp_path: Path) -> None:
     """A program ends, then a child of it that has its output; nobody took the one before the other came."""
     parent = link.start(["sh", "-c", "echo $PPID"], ENV)
     assert parent.wait(60.0) == 0
-    programs = [
-        link.start(["sh", "-c", "(sleep 0.3; echo more) & echo last; sleep 0.2"], ENV) for _ in range(5)
-    ]
+    gate, wait = tmp_path / "gate", "until [ -e $1 ]; do sleep 0.01; done"
+    script = f"set -- {gate}.2; (({wait}); echo more; touch $0) & set -- {gate}; ({wait}); echo last"
+    ended = [tmp_path / f"ended-{number}" for number in range(5)]
+    programs = [link.start(["sh", "-c", script, str(path)], ENV) for path in ended]
     assert all(program.pid for program in programs)
     os.kill(int(parent.stdout), signal.SIGSTOP)
-    time.sleep(0.5)
+    gate.touch()
+    block_until(lambda: all(is_over(program.pid) for program in programs))
+    gate.with_suffix(".2").touch()
+    block_until(lambda: all(path.exists() for path in ended))
     os.kill(int(parent.stdout), signal.SIGCONT)
     assert [(program.wait(60.0), program.stdout) for program in programs] == [(0, "last\nmore\n")] * 5
 

@@ -18,14 +18,18 @@ CheckSelector = Callable[[str, Path, bool], list[FieldError]]
 
 WHOLE_OBJECT: Final = Path("[]")
 """How the API server writes the path of the object itself."""
+_SHOWN: Final = 4096
 _TOO_LONG_START: Final = too_long_text(0).partition("0")[0]
 
 
 def shown(value: object) -> str:
-    """A value inside a message: quoted, and on one line."""
+    """A value inside a message: quoted, on one line, and cut where nobody would read on."""
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return encode(value).decode()
+        text = json.dumps(value[: 2 * _SHOWN], ensure_ascii=False)
+    else:
+        # Every entry takes two characters at least.
+        text = encode(value[:_SHOWN] if isinstance(value, list | tuple) else value).decode()
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… (cut)"
 
 
 def _with(phrase: str, detail: str) -> str:

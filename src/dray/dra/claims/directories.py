@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from dray.errors import ConflictError, DeniedError, NotFoundError
+from dray.errors import DeniedError, NotFoundError
 from dray.runtime.files.durable import make_directory
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.files.safefile import told
@@ -56,12 +56,7 @@ def check_own(data_dir: Path) -> None:
 
 def child(directory: SafePath, name: str, mode: int) -> SafePath:
     """The directory in it, made where it is missing."""
-    try:
-        return directory.child(name)
-    except NotFoundError:
-        with contextlib.suppress(ConflictError):  # another process was faster
-            return directory.mkdir(name, mode)
-        return directory.child(name)
+    return directory.directory(name, mode)
 
 
 def read_entry(directory: SafePath, name: str, limit: int) -> bytes | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dray.client.access import ClusterAccess
 from dray.processes.agent_config.config_place import ConfigMapPlace, Place
 from dray.processes.agent_parts.cluster import ClusterSide, parse_node_name
+from dray.runtime.pages import ANYBODY, Readers
 from dray.wire.deviceplugin import DIRECTORY
 
 
@@ -30,6 +31,7 @@ class AgentOptions:
     node_labels: Mapping[str, str] = field(default_factory=dict)
     node_labels_file: Path | None = None
     metrics: tuple[str, int] | None = None
+    metrics_readers: Readers = ANYBODY
     reached: Callable[[str], None] = lambda _: None
     """Told the steps of publishing, preparing and giving back: tests end the process there."""
 

@@ -111,7 +111,8 @@ async def scheduler_part(ground: Ground) -> AsyncIterator[None]:
     metrics, ready = Metrics(), asyncio.Event()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(ground.client())
-        work = scheduler.run(client, SCHEDULER, metrics=metrics, clock=ground.clock, ready=ready.set)
+        config = replace(SCHEDULER, state_dir=ground.place.scheduler)
+        work = scheduler.run(client, config, metrics=metrics, clock=ground.clock, ready=ready.set)
         await stack.enter_async_context(running(work, name="scheduler"))
         await ready.wait()
         await stack.enter_async_context(_served(metrics, ground.address("scheduler"), str))

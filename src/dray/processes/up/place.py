@@ -13,8 +13,9 @@ import msgspec
 
 from dray.errors import InvalidError
 from dray.kubelet.runtimes.shim import boot_id, start_time
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import open_directory, replace_file
 from dray.runtime.files.oserrors import from_os_error
+from dray.runtime.files.private import make_private
 
 SOCKET_BYTES: Final = 107
 _LONGEST_SOCKET: Final = "kubelet/plugins_registry/iommufd.dray.internal-reg.sock"
@@ -126,6 +127,11 @@ class UpPlace:
         return self.data_dir / "agent"
 
     @property
+    def scheduler(self) -> Path:
+        """Which pods ended the process while they were decided."""
+        return self.data_dir / "scheduler"
+
+    @property
     def agent_config(self) -> Path:
         """The configuration that was made for this machine; not read where the user gives one."""
         return self.agent / "config.yaml"
@@ -179,12 +185,8 @@ class UpPlace:
                 f"{DATA_DIR_BYTES} (a socket's path ends at {SOCKET_BYTES}): choose a shorter one",
                 field="--data-dir",
             )
-        try:
-            make_directory(self.data_dir)
-        except OSError as error:
-            raise from_os_error(
-                error, "make the directory", str(self.data_dir), after="or give another --data-dir"
-            ) from error
+        ours = (self.lock.name, self.kept_file.name, self.apiserver.name)
+        make_private(self.data_dir, ours=ours, flag="--data-dir")
 
     def write(self, record: RunningUp | Supervising | Kept) -> None:
         """Replace up.json, supervisor.json or kept.json."""

@@ -109,6 +109,8 @@ def controller_manager(settings: Settings, identities: Identities, without: Sequ
         # The default of 20 requests a second makes its start take eight seconds.
         "--kube-api-qps=1000",
         "--kube-api-burst=1000",
+        # It makes this directory, wherever it is.
+        f"--flex-volume-plugin-dir={settings.directory / 'volume-plugins'}",
         f"--controllers={','.join(['*', *(f'-{name}' for name in without)])}",
         settings.gates,
     ]

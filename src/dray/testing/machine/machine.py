@@ -33,9 +33,9 @@ from dray.testing.machine.qmp import Qmp
 BOOT_TIMEOUT_S = 120.0
 UNPLUG_TIMEOUT_S = 30.0
 _PORT = "/dev/vport0p1"
-# The last three: on a busy machine the guest stands still for seconds, which the kernel takes for broken hardware.
+# Expedited: else every device that goes is waited for half a minute. The last three: on a busy machine the guest stands still for seconds, which the kernel takes for broken hardware.
 _KERNEL_OPTIONS = (
-    "console=ttyS0 intel_iommu=on panic=-1 mitigations=off "
+    "console=ttyS0 intel_iommu=on panic=-1 mitigations=off rcupdate.rcu_expedited=1 "
     "no_timer_check nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
 )
 

@@ -1,0 +1,136 @@
+"""Evaluates selectors where they can hurt nobody: each within 64 MiB of memory and some processor time, or the process dies.
+
+`python -m tests.hostile.selector_worker FIRST COUNT` tries the drawn ones with these seeds, as a search with little time
+left would: 50 ms for each, of which it is lent 20. Without arguments those that come as a JSON list on stdin, without a
+budget, so that what becomes of them depends on no clock. Prints one JSON object. Children do the work, a hundred selectors
+each; one that dies names its last.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+from dray.allocation.device_values import DeviceValue, prepare
+from dray.allocation.faults import SelectorError
+from dray.allocation.features import Features
+from dray.allocation.selector import CompileError, compile_selector
+from dray.api.quantity import Quantity
+from dray.api.resource.slice import Device, DeviceAttribute, DeviceCapacity
+from dray.cel.budget import Budget, BudgetSpentError
+from tests.hostile.selectors import selector_of
+
+GROWTH = 64 << 20
+SECONDS = 0.050
+LENT = 0.020
+ALONE_SECONDS = 5.0
+"""Without a budget the work limit alone decides; it is half a second on a quiet machine."""
+COMPILE_SECONDS = 1.0
+"""For ten kilobytes of text; most take 5 ms."""
+FEATURES = Features(consumable_capacity=True, list_type_attributes=True)
+BATCH = 100
+
+
+def device() -> DeviceValue:
+    """One with a little of everything."""
+    attributes = {
+        "name": DeviceAttribute(string_value="gpu-0"),
+        "words": DeviceAttribute(string_values=tuple(f"word-{number}" for number in range(40))),
+        "count": DeviceAttribute(int_value=7),
+    }
+    made = Device(
+        name="a", attributes=attributes, capacity={"memory": DeviceCapacity(value=Quantity("40Gi"))}
+    )
+    return prepare("d", made, lists=True)
+
+
+def outcome(expression: str, value: DeviceValue, lent: float | None) -> str:
+    """What became of one selector. The timers end the process, not the evaluation."""
+    signal.setitimer(signal.ITIMER_PROF, COMPILE_SECONDS)
+    try:
+        selector = compile_selector(expression, FEATURES)
+    except CompileError as error:
+        return f"does not compile: {error}"
+    signal.setitimer(signal.ITIMER_PROF, ALONE_SECONDS if lent is None else SECONDS)
+    budget = None if lent is None else Budget(10**9, time.process_time() + lent, time.process_time)
+    try:
+        return f"answered: {selector.accepts(value, budget)}"
+    except BudgetSpentError:
+        return "stopped"
+    except SelectorError as error:
+        return f"refused: {error}"
+
+
+def work(batch: Sequence[tuple[int, str]], lent: float | None, out: int) -> None:
+    """In a child: a line before each selector, and one with what became of it."""
+    value = device()
+    compile_selector("device.driver == 'd'", FEATURES).accepts(value)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
+    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, size + GROWTH))
+    for number, expression in batch:
+        os.write(out, json.dumps({"number": number}).encode() + b"\n")
+        try:
+            result = outcome(expression, value, lent)
+        except BaseException as error:  # noqa: BLE001 whatever it is, it is a fault of ours
+            result = f"FAULT {error!r:.300}"
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        os.write(out, json.dumps({"number": number, "result": result[:2000]}).encode() + b"\n")
+        gc.collect()
+
+
+def results(numbered: Iterable[tuple[int, str]], lent: float | None) -> Iterable[tuple[int, str]]:
+    """(number, what became of it) of each; the rest of a batch goes on after a death."""
+    waiting = iter(numbered)
+    while left := list(islice(waiting, BATCH)):
+        while left:
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(reading)
+                work(left, lent, writing)
+                os._exit(0)
+            os.close(writing)
+            with os.fdopen(reading) as lines:
+                heard = [json.loads(line) for line in lines]
+            _, status = os.waitpid(child, 0)
+            done = {one["number"]: one["result"] for one in heard if "result" in one}
+            yield from done.items()
+            left = [one for one in left if one[0] not in done]
+            if left:
+                yield left[0][0], f"FAULT the process ended by signal {os.WTERMSIG(status)}"
+                del left[0]
+
+
+def main() -> None:
+    """See the module."""
+    given: Iterable[tuple[int, str]]
+    is_drawn = len(sys.argv) == 3
+    if is_drawn:
+        first, count = int(sys.argv[1]), int(sys.argv[2])
+        given = ((seed, selector_of(seed)) for seed in range(first, first + count))
+    else:
+        given = list(enumerate(json.load(sys.stdin)))
+    found = {}
+    kinds: Counter[str] = Counter()
+    for number, result in results(given, LENT if is_drawn else None):
+        kinds[result.split(":")[0].split(" ")[0]] += 1
+        if not is_drawn or result.startswith("FAULT"):
+            found[number] = result
+    answer: dict[str, Any] = {"kinds": kinds, "found": found}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
