@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TESTS_READY := $(VENV)/.tests-ready
 # Python keeps its bytecode, whatever the shell says: else each of the hundreds of programs that tests start compiles all of Dray.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -16,7 +17,7 @@ up: $(READY)  ## Start Dray on this machine, until Ctrl-C (ARGS="--sim laptop" s
 
 PARALLEL = $(BIN)/python -m pytest tests -n auto --dist worksteal --durations 10
 
-test: $(READY)  ## The fast tests: no root, no Go, three minutes on two cores
+test: $(TESTS_READY)  ## The fast tests: no root, no Go, three minutes on two cores
 	$(PARALLEL) --tier fast --record build/tests/fast.json $(ARGS)
 
 test-all: test  ## All tests that need no root and no Go: those that start programs, too
@@ -29,7 +30,7 @@ mutants: $(READY)  ## Whether tests notice faults, in the rooms where a fault co
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	$(BIN)/python -m tests.mutants run $(ROOMS)
 
-coverage: $(READY)  ## Which branches `make test-all` runs, by room (ARGS="--open dra/claims" lists those it does not)
+coverage: $(TESTS_READY)  ## Which branches `make test-all` runs, by room (ARGS="--open dra/claims" lists those it does not)
 	rm -rf build/coverage && mkdir -p build/coverage
 	-$(BIN)/coverage run -m pytest tests -n auto --dist worksteal -q --tier fast --tier programs
 	$(BIN)/coverage combine --quiet
@@ -57,7 +58,7 @@ e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 # SLICE=k/n runs the k-th of n equal shares. BOX=180 tries other cases than `make test`
 # for so many seconds, without e2e. SEED=N chooses the cases.
 SEED ?= 0
-campaign: $(READY)  ## The long fuzz, crash and soak runs: SLICE=k/n for a share, BOX=180 for three minutes of them
+campaign: $(TESTS_READY)  ## The long fuzz, crash and soak runs: SLICE=k/n for a share, BOX=180 for three minutes of them
 ifdef BOX
 	DRAY_SEED=$(SEED) $(PARALLEL) --tier fast --tier programs --random-cases --box $(BOX) $(ARGS)
 else
@@ -104,7 +105,7 @@ lock: $(READY)  ## Pin the newest allowed versions in the lock files
 	$(COMPILE) --upgrade --group mutants -c requirements.lock -o requirements-mutants.lock
 	$(BIN)/python -m dray.testing.image --lock deploy/requirements.lock
 
-venv: $(READY)  ## Make the virtual environment only
+venv: $(TESTS_READY)  ## Make the virtual environment only
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Dray needs Python 3.11 or newer; this is " + sys.version.split()[0] + ". Set PYTHON=/path/to/python3.11.")'
@@ -113,7 +114,13 @@ $(READY): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@echo "compiling bytecode"
-	@$(BIN)/python -m compileall -q src tests
+	@$(BIN)/python -m compileall -q -x '/test_' src tests
+	@touch $@
+
+# pytest compiles tests in its own way, and each of its workers would do so for itself.
+$(TESTS_READY): $(READY)
+	@echo "compiling the tests"
+	@for tier in fast programs; do $(BIN)/python -m pytest tests --tier $$tier --collect-only -qq > /dev/null & done; wait
 	@touch $@
 
 clean:  ## Remove what the targets made

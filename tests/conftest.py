@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import random
-import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -55,7 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     made = session.config.stash.get(TEMPORARY, None)
     if made is not None and exitstatus == 0:
-        shutil.rmtree(made, ignore_errors=True)
+        # Several times faster than shutil.rmtree: a run makes a hundred thousand files.
+        subprocess.run(["rm", "-rf", "--one-file-system", made], check=False, stderr=subprocess.DEVNULL)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -71,6 +73,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.random_cases and "tests.campaign" not in collection_path.read_text():
         return True
     return None
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays: the garbage collector need not walk over thousands of tests during each of them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

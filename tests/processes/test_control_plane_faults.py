@@ -13,8 +13,8 @@ from tests.processes.storm import PATIENCE, PODS, finish, furnished, storm
 from tests.processes.workload import settle
 
 LEASE = (
-    "--leader-elect-lease-duration=5",
-    "--leader-elect-renew-deadline=3.5",
+    "--leader-elect-lease-duration=10",
+    "--leader-elect-renew-deadline=8",
     "--leader-elect-retry-period=0.5",
 )
 
