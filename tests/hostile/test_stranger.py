@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import ssl
@@ -244,6 +245,20 @@ async def test_without_a_token_in_the_file_metrics_are_for_nobody(
             "/metrics", headers={"Authorization": "Bearer now-there-is-a-token"}
         ) as answer:
             assert answer.status == 200
+
+
+async def test_who_holds_connections_does_not_keep_probes_from_being_answered() -> None:
+    """Else the kubelet would restart the part, as often as the stranger comes again."""
+    async with serve_metrics(Metrics(), checks={"/readyz": str}) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+        for path in ("/healthz", "/readyz"):
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"http://127.0.0.1:{port}{path}") as answer,
+            ):
+                assert answer.status == 200
+        for _, writer in held:
+            writer.close()
 
 
 async def test_wrong_logins_of_a_stranger_do_not_lock_the_owner_out_of_the_dashboard() -> None:
