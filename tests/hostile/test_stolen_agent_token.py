@@ -1,6 +1,6 @@
 """Somebody with the token of one node's agent, at a real API server: the policies of the manifests, evaluated by our own CEL.
 
-What a real server makes of them is tried in `make e2e`.
+What a real server makes of them is tried in `tests/e2e/test_claims_policy.py` and `test_agent_cluster.py`.
 """
 
 from __future__ import annotations
