@@ -151,6 +151,19 @@ def test_the_rights_of_the_agent_are_those_of_its_page() -> None:
     assert sorted(map(_flat, role["rules"])) == sorted(map(_flat, written))
 
 
+def test_the_policy_on_the_page_of_the_agent_is_the_one_of_the_manifests() -> None:
+    page = Path("docs/reference/agent.md").read_text()
+    shown = re.findall(r"^```yaml\n(apiVersion: admission.*?)^```", page, re.MULTILINE | re.DOTALL)
+    found = [dict(one.raw) for text in shown for one in load_documents(text, "agent.md")]
+    (written,) = [one for one in found if one["kind"] == "ValidatingAdmissionPolicy"]
+    (served,) = [
+        one
+        for one in of_kind("agent", "ValidatingAdmissionPolicy")
+        if one["metadata"]["name"] == written["metadata"]["name"]
+    ]
+    assert written["spec"] == served["spec"]
+
+
 def _flat(rule: Json) -> str:
     return json.dumps({name: sorted(words) for name, words in rule.items()}, sort_keys=True)
 

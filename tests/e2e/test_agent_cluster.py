@@ -372,6 +372,10 @@ async def _own_slices(client: Client, admin: Client) -> None:
                 await admin.delete(RESOURCE_SLICES, f"s-{OTHER}")
                 await asyncio.sleep(0.2)
     assert f"the agent of node {NODE} may not write slices of {OTHER}" in refusal
+    hijack = _slice(NODE)
+    hijack["spec"]["pool"] = {"name": OTHER, "generation": 2**40, "resourceSliceCount": 1}
+    with pytest.raises(Error, match=f"the agent of node {NODE} may not write to pool {OTHER}"):
+        await client.create(RESOURCE_SLICES, hijack)
     made = await client.create(RESOURCE_SLICES, _slice(NODE))
     assert [one.metadata.name for one in (await client.list(RESOURCE_SLICES)).items] == [made.metadata.name]
     await client.delete(RESOURCE_SLICES, made.metadata.name)

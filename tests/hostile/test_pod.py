@@ -20,6 +20,7 @@ from dray.errors import DeniedError, InvalidError
 from dray.kubelet.pods.volumes import Volumes
 from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
 from dray.kubelet.runtimes.images import Images
+from dray.kubelet.runtimes.shim_log import Log
 from dray.kubelet.runtimes.users import check_non_root, find_owner
 from dray.kubelet.server.log_files import open_log
 from dray.runtime.clock import SystemClock
@@ -186,6 +187,25 @@ def test_a_log_is_a_file_or_it_is_not_read(tmp_path: Path, secret: Path, kind: s
         open_log(log)
 
 
+@pytest.mark.parametrize("name", ["0.log", "0.log.new"])
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_a_log_is_a_file_or_it_is_not_written(tmp_path: Path, secret: Path, name: str, kind: str) -> None:
+    """The same pod waits for the next attempt, or for the file to be full: the container's words go to no file of the host."""
+    if kind == "link":
+        (tmp_path / name).symlink_to(secret)
+    else:
+        os.mkfifo(tmp_path / name)
+    if name == "0.log":
+        with pytest.raises(OSError, match=r"0\.log"):
+            Log(str(tmp_path / "0.log"))
+    else:
+        log = Log(str(tmp_path / "0.log"), size=10)
+        for _ in range(5):
+            log.write(b"eight..\n")
+        assert (tmp_path / "0.log").read_text() == "eight..\n"
+    assert secret.read_text() == "of the host"
+
+
 def config(security: Security) -> ContainerConfig:
     return ContainerConfig(PodIdentity("u1", "ns", "p"), "c", "i", Path("/log"), security=security)
 
@@ -199,13 +219,22 @@ def config(security: Security) -> ContainerConfig:
         ("root", "root:x:0:0::/:/bin/sh\n"),
         ("me", "me:x:0:0::/:/bin/sh\n"),
         ("me", "me:x:00:7::/:/bin/sh\n"),
-        ("1000", "1000:x:0:0::/:/bin/sh\n"),
     ],
 )
 def test_no_image_makes_a_pod_with_run_as_non_root_run_as_root(user: str, passwd: str) -> None:
     security = Security(non_root=True)
     with pytest.raises(InvalidError, match="container has runAsNonRoot and image will run as root"):
         check_non_root(config(security), find_owner(security, user, passwd).uid)
+
+
+@pytest.mark.parametrize("security", [Security(user=1000), Security(user=1000, non_root=True)])
+def test_no_image_makes_the_pods_own_number_root(security: Security) -> None:
+    """A row that calls root "1000" is a name; a number is never looked up as one, neither the image's nor the pod's."""
+    passwd, group = "1000:x:0:0::/:/bin/sh\n", "1000:x:0:1000\n"
+    owner = find_owner(security, "", passwd, group)
+    assert (owner.uid, owner.gid, owner.groups) == (1000, 0, (0,))
+    assert find_owner(Security(), "1000:1000", passwd, group).gid == 1000
+    check_non_root(config(security), owner.uid)
 
 
 @pytest.mark.parametrize("number", ["4294967296", "4294967295", "9" * 5000, "²", "٣", "-1", "0x0", " 0"])

@@ -1,6 +1,6 @@
 """Somebody with the token of one node's agent, at a real API server: the policies of the manifests, evaluated by our own CEL.
 
-What a real server makes of them is tried in `make e2e`.
+What a real server makes of them is tried in `tests/e2e/test_claims_policy.py` and `test_agent_cluster.py`.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def test_a_token_that_names_no_node_is_good_for_nothing() -> None:
 
 
 def test_an_agent_cannot_offer_devices_of_other_nodes() -> None:
-    own, other = ({"spec": {"nodeName": node}} for node in ("n1", "n2"))
+    own, other = ({"spec": {"nodeName": node, "pool": {"name": node}}} for node in ("n1", "n2"))
     name = "dray-agent-own-slices"
     pairs: tuple[tuple[Json | None, Json | None], ...] = ((None, own), (own, own), (own, None))
     for old, new in pairs:
@@ -152,3 +152,8 @@ def test_an_agent_cannot_offer_devices_of_other_nodes() -> None:
     for old, new in pairs:
         assert "may not write slices" in Asked(old, new).why_not(name)
     assert "may not write slices" in Asked(None, own, node="").why_not(name)
+    # A newer generation in another node's pool would take that node's devices away.
+    hijack = {"spec": {"nodeName": "n1", "pool": {"name": "n2", "generation": 2**40}}}
+    for before in (None, own):
+        assert "may not write to pool n2" in Asked(before, hijack).why_not(name)
+    assert Asked(hijack, None).why_not(name) == ""

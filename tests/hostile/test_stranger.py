@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import ssl
@@ -148,6 +149,32 @@ async def test_a_client_authority_that_is_none_is_refused_at_the_start(tmp_path:
             pass
 
 
+async def test_who_holds_connections_to_the_guard_takes_no_memory_without_end(tmp_path: Path) -> None:
+    """They neither ask nor go; an API server's connection, older than all of theirs, stays."""
+    async with guarded(tmp_path, Callers("hush")) as here:
+        (claim,) = await add_claims(here.api, "c")
+        body = review_body(claim, allocated(claim, result()))
+        head = f"POST /claims/hush HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"
+        context = ssl.create_default_context(cafile=str(here.authority))
+        port = int(here.url.rpartition(":")[2])
+
+        async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            return await asyncio.open_connection("127.0.0.1", port, ssl=context)
+
+        async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(head.encode() + body)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            assert b'"allowed":true' in await reader.readuntil(b"}}")
+
+        reader, writer = await connect()
+        await ask(reader, writer)
+        held = [await connect() for _ in range(80)]
+        await wait_until(lambda: sum(one.at_eof() for one, _ in held) == 80 - 64)
+        await ask(reader, writer)
+        for _, each in (*held, (reader, writer)):
+            each.transport.abort()
+
+
 def _with(claim: Json, **meta: str) -> Json:
     changed = copy.deepcopy(claim)
     changed["metadata"].update(meta)
@@ -244,6 +271,20 @@ async def test_without_a_token_in_the_file_metrics_are_for_nobody(
             "/metrics", headers={"Authorization": "Bearer now-there-is-a-token"}
         ) as answer:
             assert answer.status == 200
+
+
+async def test_who_holds_connections_does_not_keep_probes_from_being_answered() -> None:
+    """Else the kubelet would restart the part, as often as the stranger comes again."""
+    async with serve_metrics(Metrics(), checks={"/readyz": str}) as port:
+        held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+        for path in ("/healthz", "/readyz"):
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"http://127.0.0.1:{port}{path}") as answer,
+            ):
+                assert answer.status == 200
+        for _, writer in held:
+            writer.close()
 
 
 async def test_wrong_logins_of_a_stranger_do_not_lock_the_owner_out_of_the_dashboard() -> None:

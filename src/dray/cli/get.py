@@ -42,6 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="for plugins: look into this kubelet's directory instead of asking a `dray up`",
     )
+    parser.add_argument(
+        "--metrics-token-file",
+        type=Path,
+        metavar="F",
+        help="for plugins: the token of a `dray kubelet` that runs with this flag",
+    )
     add_cluster_arguments(parser, everywhere=True)
 
 
@@ -144,7 +150,7 @@ def _plugins(arguments: argparse.Namespace) -> int:
         raise InvalidError("`dray get plugins` shows all of them; leave names and -l out", field="KIND")
     if arguments.watch:
         return _watch_plugins(arguments)
-    found = read_plugins(arguments.data_dir, arguments.kubelet_dir)
+    found = read_plugins(arguments.data_dir, arguments.kubelet_dir, arguments.metrics_token_file)
     if arguments.output in ("json", "yaml"):
         print_document({"plugins": list(found.plugins), "notes": list(found.notes)}, arguments.output)
         return exit_codes.DONE
@@ -171,6 +177,6 @@ def _watch_plugins(arguments: argparse.Namespace) -> int:
         raise InvalidError("plugins can be watched as a table only", field="--output")
     shown = Shown(wide=arguments.output == "wide")
     while True:
-        found = read_plugins(arguments.data_dir, arguments.kubelet_dir)
+        found = read_plugins(arguments.data_dir, arguments.kubelet_dir, arguments.metrics_token_file)
         shown.show(plugins_table(found, SystemClock().now(), notes=True))
         time.sleep(1.0)

@@ -86,7 +86,8 @@ async def serve_pages(
 ) -> AsyncIterator[int]:
     """Serve these paths while entered; gives the port. A page is made anew for each request, in the loop: keep it quick.
 
-    A slow or silent client is dropped after 10 seconds, and more than 32 at once are turned away.
+    A slow or silent client is dropped after 10 seconds; of more than 32 at once the oldest is, so that whoever holds many
+    connections does not keep the kubelet's probes from being answered.
     """
 
     def choose(head: bytes) -> tuple[str, Page]:
@@ -94,18 +95,19 @@ async def serve_pages(
         refusal = readers.refuse(path, headers, host) if path else None
         return method, refusal or _page(pages, method, path)
 
-    answering: set[asyncio.Task[None] | None] = set()
+    answering: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answering.add(task := asyncio.current_task())
+        if len(answering) >= _CONNECTIONS:
+            answering.pop(next(iter(answering))).transport.abort()
+        answering[task := asyncio.current_task()] = writer
         try:
             async with asyncio.timeout(_SECONDS):
-                if len(answering) <= _CONNECTIONS:
-                    await _answer(choose, reader, writer)
+                await _answer(choose, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             _log.debug("a client was dropped", error=repr(error))
         finally:
-            answering.discard(task)
+            answering.pop(task, None)
             # What is not sent by now never will be.
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
 

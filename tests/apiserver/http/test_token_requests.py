@@ -21,7 +21,12 @@ POD = {"kind": "Pod", "apiVersion": "v1", "name": "web"}
 
 VAULT: dict[str, Any] = {
     "name": "t",
-    "projected": {"sources": [{"serviceAccountToken": {"audience": "vault", "path": "token"}}]},
+    "projected": {
+        "sources": [
+            {"serviceAccountToken": {"audience": "vault", "path": "token"}},
+            {"configMap": {"name": "ca"}},
+        ]
+    },
 }
 
 
@@ -138,8 +143,14 @@ def test_an_account_that_is_not_there(requests: Requests) -> None:
 
 
 def test_a_node_gets_tokens_of_its_own_pods_only(requests: Requests) -> None:
-    own = {"boundObjectRef": {**POD, "uid": requests.pod["metadata"]["uid"]}}
-    assert requests.ask(own, node("n1"))["status"]["token"]
+    own: dict[str, Any] = {"boundObjectRef": {**POD, "uid": requests.pod["metadata"]["uid"]}}
+    assert requests.ask({**own, "audiences": ["vault"]}, node("n1"))["status"]["token"]
+    # The pod has a token for somebody else, and none for the API server.
+    for audiences in ([], [""]):
+        with pytest.raises(DeniedError, match="no volume of the pod has a token for audience ''"):
+            requests.ask({**own, "audiences": audiences}, node("n1"))
+    with pytest.raises(DeniedError, match="one audience at a time"):
+        requests.ask({**own, "audiences": ["vault", "vault"]}, node("n1"))
     with pytest.raises(DeniedError, match="must give the uid of its pod"):
         requests.ask({"boundObjectRef": POD}, node("n1"))
     with pytest.raises(DeniedError, match="no volume of the pod has a token for audience 'bank'"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -221,6 +222,33 @@ def secrets_in_memory(world: World) -> None:
     assert (path / "pass").read_text() == "word"
 
 
+def scripts_in_memory(world: World) -> None:
+    """What a projected volume brings is run where its mode says so."""
+    sources = [{"secret": {"name": "s", "items": [{"key": "pass", "path": "run", "mode": 0o755}]}}]
+    path = world.volumes().make(pod(({"projected": {"sources": sources}}, "")))["v0"].path
+    assert path.resolve() in world.mounted()
+    try:
+        os.posix_spawn(path / "run", ["run"], {})
+    except OSError as error:  # the word in it is no program; EACCES: it may not be run at all
+        assert error.errno == errno.ENOEXEC, error
+
+
+def left_by_a_kubelet_before(world: World) -> None:
+    """Volumes of 0.1.0: plain files that its containers wrote to. They are laid out anew, and go with the pod."""
+    volumes = [({"secret": {"secretName": "s"}}, "pass"), ({"configMap": {"name": "cm"}}, "k"), (EMPTY, "")]
+    for number, name in enumerate(("pass", "k", "kept")):
+        world.volume(number).mkdir(parents=True, mode=0o755)
+        (world.volume(number) / name).write_text("old")
+        (world.volume(number) / f".{name}.new").symlink_to(world.host / "secret")
+    places = world.places(pod(*volumes))
+    assert [place.read_text() for place in places[:2]] == ["word", "v"]
+    assert (places[2] / "kept").read_text() == "old"
+    assert (world.host / "secret").read_text() == "of the host"
+    world.volumes().remove("u1")
+    assert not (world.pods / "u1").exists()
+    assert (world.host / "secret").read_text() == "of the host"
+
+
 SCENES: dict[str, Callable[[World], None]] = {
     one.__name__: one
     for one in (
@@ -231,6 +259,8 @@ SCENES: dict[str, Callable[[World], None]] = {
         removal_takes_mounts_off_first,
         removal_never_crosses_a_mount,
         secrets_in_memory,
+        scripts_in_memory,
+        left_by_a_kubelet_before,
     )
 }
 

@@ -114,6 +114,13 @@ def test_what_the_runtime_has_to_look_at_comes_along() -> None:
     assert (config().security.seccomp, config().security.apparmor) == (Profile("Unconfined"), None)
 
 
+def test_null_takes_nothing_back_that_the_pod_says() -> None:
+    """A container with `runAsNonRoot: null` says nothing of it, as for every kubelet."""
+    whole = {"runAsNonRoot": True, "runAsUser": 7, "seccompProfile": {"type": "RuntimeDefault"}}
+    found = config({**dict.fromkeys(whole), "capabilities": {"add": None, "drop": None}}, whole).security
+    assert found == Security(non_root=True, user=7, seccomp=Profile("RuntimeDefault"))
+
+
 @pytest.mark.parametrize(
     ("profile", "text"),
     [

@@ -8,7 +8,8 @@ import pytest
 from dray.api.codec import view
 from dray.api.core import Pod
 from dray.cdi.edits import Mount
-from dray.errors import Error
+from dray.errors import Error, InvalidError
+from dray.kubelet.pods.objects import names_of
 from dray.kubelet.pods.volumes import Volume, Volumes, decoded
 from dray.runtime.clock import SystemClock
 from tests.kubelet.pods.test_environment import Objects
@@ -81,11 +82,39 @@ def test_host_paths(tmp_path: Path) -> None:
         ({"configMap": {"name": "no"}}, 'configmap "no" not found'),
         ({"configMap": {"name": "cm", "items": [{"key": "z", "path": "z"}]}}, "has no key z"),
         ({"configMap": {"name": "cm", "items": [{"key": "k", "path": "../k"}]}}, "leads out of its volume"),
+        ({"configMap": {"name": "cm", "items": [{"key": "k"}]}}, "volume v: file '' must be relative"),
+        ({"configMap": {"name": "cm", "items": [{"path": "k"}]}}, "volume v: configmap cm has no key"),
+        ({"configMap": {"name": "cm", "items": ["k"]}}, r"volume v: .*items\[0\]"),
+        ({"configMap": {"name": "cm", "defaultMode": "x"}}, "volume v: .*defaultMode"),
+        ({"secret": "s"}, "volume v: "),
+        ({"projected": {"sources": [{"configMap": "x"}]}}, r"volume v: .*sources\[0\]"),
+        ({"downwardAPI": {"items": [{"path": "a"}]}}, "field '' of the pod is not offered"),
+        ({"hostPath": {"path": "/a\0b"}}, "must be absolute, without NUL"),
     ],
 )
 def test_what_cannot_be_made_is_named(tmp_path: Path, volume: dict[str, Any], text: str) -> None:
     with pytest.raises(Error, match=text):
         made(tmp_path, volume)
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"configMap": {"name": "cm", "defaultMode": None, "items": None, "optional": None}},
+        {"configMap": {"name": "cm", "items": [{"key": "k", "path": "k", "mode": None}]}},
+        {"projected": {"sources": None, "defaultMode": None}},
+        {"projected": {"sources": [{"configMap": None}, {"configMap": {"name": "no", "optional": True}}]}},
+        {"downwardAPI": {"items": None}},
+        {"emptyDir": None},
+    ],
+)
+def test_null_is_what_is_left_out(tmp_path: Path, volume: dict[str, Any]) -> None:
+    if volume.get("projected", {}).get("sources"):
+        with pytest.raises(Error, match='configmap "" not found'):
+            made(tmp_path, volume)
+        return
+    assert made(tmp_path, volume).is_dir()
+    assert list(names_of(pod({"name": "v"} | volume)))[:1] in ([], [("configmap", "ns", "cm")])
 
 
 def test_optional_objects_may_be_missing(tmp_path: Path) -> None:
@@ -136,6 +165,23 @@ def test_mounts_of_a_container(tmp_path: Path) -> None:
         with pytest.raises(Error, match=r"leads out of the volume|no volume 'w'"):
             bad_pod = pod(mounts=[bad])
             opened(tmp_path).mounts(bad_pod, bad_pod.spec.containers[0], known, {})
+
+
+@pytest.mark.parametrize(
+    ("expression", "below"), [("$(N)/x", "n/x"), ("$$(M)", "$(M)"), ("$(E)", ""), ("a$(", "a$(")]
+)
+def test_a_sub_path_of_variables(tmp_path: Path, expression: str, below: str) -> None:
+    one = pod(mounts=[{"name": "v", "mountPath": "/a", "subPathExpr": expression}])
+    known, env = {"v": Volume(tmp_path)}, {"N": "n", "E": ""}
+    (found,) = opened(tmp_path).mounts(one, one.spec.containers[0], known, env)
+    assert found.host_path == str(tmp_path / below)
+
+
+def test_a_sub_path_of_a_variable_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
+    one = pod(mounts=[{"name": "v", "mountPath": "/a", "subPathExpr": "a/$(NOPE)"}])
+    with pytest.raises(InvalidError, match=r"failed to prepare subPath .* missing value for 'NOPE'"):
+        opened(tmp_path).mounts(one, one.spec.containers[0], {"v": Volume(tmp_path)}, {})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_directories_made_for_a_sub_path_have_the_volumes_mode(tmp_path: Path) -> None:

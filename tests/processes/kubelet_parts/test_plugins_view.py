@@ -15,8 +15,10 @@ import pytest
 from dray.api.kinds import RESOURCE_SLICES
 from dray.cli.main import main
 from dray.cli.views.plugins import Plugins, ask_page, look
+from dray.errors import DeniedError, InvalidError, NotFoundError
 from dray.kubelet.runtimes.shim import start_time
 from dray.processes.up.place import RunningUp, UpPlace
+from dray.runtime.pages import Page, Readers, serve_pages
 from tests.interrupts import interruptible
 from tests.kubelet.plugins.real_plugin import Plugin
 from tests.processes.kubelet_claims import announced, driver_of, registered
@@ -156,3 +158,20 @@ async def _watched(words: list[str]) -> None:
         assert b"a.io" in await process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 130
+
+
+async def test_a_kubelet_that_wants_a_token_is_asked_with_it(tmp_path: Path) -> None:
+    (file := tmp_path / "token").write_text("a-token-of-sixteen\n")
+    (broken := tmp_path / "broken").write_text("two\nlines")
+    pages = {"/plugins": lambda: Page(200, "application/json", b'{"plugins":[]}')}
+    async with serve_pages(pages, host="127.0.0.1", readers=Readers(token_file=file)) as port:
+        address = f"http://127.0.0.1:{port}"
+        assert (await asyncio.to_thread(ask_page, address, file)).plugins == ()
+        (other := tmp_path / "other").write_text("wrong")
+        for given in (None, other):
+            with pytest.raises(DeniedError, match="give the file with --metrics-token-file"):
+                await asyncio.to_thread(ask_page, address, given)
+        with pytest.raises(InvalidError, match="a token is one line"):
+            await asyncio.to_thread(ask_page, address, broken)
+        with pytest.raises(NotFoundError, match="read the token in"):
+            await asyncio.to_thread(ask_page, address, tmp_path / "none")

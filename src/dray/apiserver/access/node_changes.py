@@ -90,9 +90,11 @@ def token_fault(node: str, pod: Document | None, *, has_uid: bool, audiences: It
         return "a node may only ask for tokens bound to its own pods"
     if not has_uid:
         return "spec.boundObjectRef.uid: a node must give the uid of its pod"
-    for one in audiences:
-        if one not in _audiences(pod):
-            return f"spec.audiences: no volume of the pod has a token for audience {one!r}"
+    wanted = tuple(audiences) or ("",)
+    if len(wanted) > 1:
+        return "spec.audiences: a node may ask for one audience at a time"
+    if wanted[0] not in _audiences(pod):
+        return f"spec.audiences: no volume of the pod has a token for audience {wanted[0]!r}"
     return ""
 
 
@@ -136,7 +138,12 @@ def _audiences(pod: Document) -> set[str]:
         for one in (volumes if isinstance(volumes, list) else ())
         for source in _object(one, "projected").get("sources") or ()
     ]
-    return {str(_object(one, "serviceAccountToken").get("audience") or "") for one in sources}
+    tokens = [_object(one, "serviceAccountToken") for one in sources if _has_token(one)]
+    return {str(one.get("audience") or "") for one in tokens}
+
+
+def _has_token(source: Any) -> bool:
+    return isinstance(source, Mapping) and isinstance(source.get("serviceAccountToken"), Mapping)
 
 
 def _both(old: Document | None, new: Document | None) -> list[Document]:

@@ -22,9 +22,18 @@ from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.client.requests import Selection
 from dray.deviceplugin.held import LIMITS, by_resource
-from dray.errors import Error, InvariantError, NotFoundError, ProtocolError, UnavailableError
+from dray.errors import (
+    DeniedError,
+    Error,
+    InvalidError,
+    InvariantError,
+    NotFoundError,
+    ProtocolError,
+    UnavailableError,
+)
 from dray.processes.kubelet_parts.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
 from dray.processes.up.place import RunningUp, find_running
+from dray.runtime.files.oserrors import from_os_error
 from dray.wire.connect import connect
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest
 from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest
@@ -46,7 +55,7 @@ class Plugins:
     notes: tuple[str, ...] = ()
 
 
-def read_plugins(data_dir: Path | None, kubelet_dir: Path | None) -> Plugins:
+def read_plugins(data_dir: Path | None, kubelet_dir: Path | None, token_file: Path | None = None) -> Plugins:
     """Of the kubelet that is meant: a directory's, that of a `dray up`, `dray kubelet`'s usual one, or the machine's."""
     if kubelet_dir is not None:
         return _look(kubelet_dir)
@@ -56,7 +65,7 @@ def read_plugins(data_dir: Path | None, kubelet_dir: Path | None) -> Plugins:
     if data_dir is not None:
         raise NotFoundError(f"no `dray up` runs on {data_dir}; start it with `dray up --data-dir {data_dir}`")
     try:
-        return ask_page(KUBELET)
+        return ask_page(KUBELET, token_file)
     except (UnavailableError, ProtocolError):
         if KUBELET_DIR.is_dir():
             return _look(KUBELET_DIR)
@@ -93,17 +102,24 @@ async def _count(running: RunningUp) -> dict[str, dict[str, int]]:
     return counts
 
 
-def ask_page(address: str) -> Plugins:
-    """What our kubelet says."""
+def ask_page(address: str, token_file: Path | None = None) -> Plugins:
+    """What our kubelet says. DeniedError where it wants a token (its --metrics-token-file), and this is not it."""
+    headers = {} if token_file is None else {"Authorization": f"Bearer {_token(token_file)}"}
     place = urlsplit(address)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=_SECONDS)
     with closing(connection):
         try:
-            connection.request("GET", PATH)
+            connection.request("GET", PATH, headers=headers)
             answer = connection.getresponse()
             body = answer.read()
         except (OSError, http.client.HTTPException) as error:
             raise UnavailableError(f"{address}{PATH}: {error}; is the kubelet up?") from error
+    if answer.status == 401:
+        raise DeniedError(
+            f"{address}{PATH}: is for who has the kubelet's token; give the file with --metrics-token-file",
+            what=f"read {PATH}",
+            authenticated=False,
+        )
     try:
         if answer.status != 200:
             raise ProtocolError(f"{address}{PATH}: answers {answer.status}; is this `dray kubelet`?")
@@ -111,6 +127,18 @@ def ask_page(address: str) -> Plugins:
     except (msgspec.DecodeError, KeyError) as error:
         raise ProtocolError(f"{address}{PATH}: cannot be read: {error}; is this `dray kubelet`?") from error
     return Plugins(tuple(found))
+
+
+def _token(file: Path) -> str:
+    try:
+        text = file.read_text("latin-1").strip()
+    except OSError as error:
+        raise from_os_error(error, "read the token in", str(file)) from error
+    if not text.isprintable():
+        raise InvalidError(
+            f"{file}: a token is one line of printable characters", field="--metrics-token-file"
+        )
+    return text
 
 
 def _look(directory: Path) -> Plugins:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -20,12 +21,18 @@ from dray.errors import InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, server_context
 from dray.runtime.http_server import STOP_SECONDS, listening
 from dray.runtime.metrics import Metrics
+from dray.runtime.tasks import running
 from dray.runtime.threads import Threads
 
 _LIMIT: Final = 8 * 2**20
 """A claim is at most 1.5 MiB in etcd; a review holds it twice."""
 CHECK_SECONDS: Final = 5.0
 """For a driver's check of its parameters; the API server waits for ten."""
+
+
+_STRANGERS: Final = 64
+"""Connections that never asked at the secret path. Each costs a quarter of a megabyte: of more, the oldest are ended."""
+_LOOK_SECONDS: Final = 1.0
 
 
 class GuardServer:
@@ -45,6 +52,7 @@ class GuardServer:
     ) -> None:
         self._guard, self._parameters, self._callers = guard, parameters, callers
         self._threads, self._seconds = Threads(), seconds
+        self._of_api_servers: set[object] = set()
         self._reviews = metrics.counter(
             "dray_guard_reviews", "Writes that the API server asked about.", ["path", "code"]
         )
@@ -94,9 +102,18 @@ class GuardServer:
             text = "only an API server may ask: show a client certificate of --guard-client-ca-file\n"
             answer = web.Response(status=HTTPStatus.FORBIDDEN, text=text)
         else:
+            self._of_api_servers.add(request.protocol)
             return None
         answer.force_close()
         return answer
+
+    def drop_strangers(self, connected: Sequence[web.RequestHandler]) -> None:
+        """Called again and again with all connections, the oldest first: who only holds some takes no memory without end."""
+        self._of_api_servers &= set(connected)
+        strangers = [one for one in connected if one not in self._of_api_servers]
+        for one in strangers[:-_STRANGERS]:
+            if one.transport is not None:
+                one.transport.abort()
 
     async def _claims(self, review: Review) -> Answer:
         """Only what the webhook is for is judged: another resource here is a webhook that somebody changed."""
@@ -137,5 +154,15 @@ async def serve(
     """
     runner = web.AppRunner(server.application(), shutdown_timeout=STOP_SECONDS, access_log=None)
     advice, context = "choose another --guard-address", server_context(serving, client_ca)
-    async with listening(runner, host, port, advice=advice, context=context) as chosen:
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if runner.server is not None:
+                server.drop_strangers(runner.server.connections)
+
+    async with (
+        listening(runner, host, port, advice=advice, context=context) as chosen,
+        running(look(), name="connections of the guard"),
+    ):
         yield chosen

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from dray.api.core import Pod
 from dray.api.core.container import Container, EnvVar
 from dray.errors import InvalidError, NotFoundError
+
+_REFERENCE = re.compile(r"\$\(([^)]*)\)")
 
 
 class Sources(Protocol):
@@ -55,6 +58,14 @@ def expand(text: str, values: Mapping[str, str]) -> str:
             parts.append(text[dollar : dollar + 2])
             at = dollar + 2
     return "".join(parts) + text[at:]
+
+
+def expand_known(text: str, values: Mapping[str, str]) -> str:
+    """As `expand`; InvalidError for a name without a value. For subPathExpr, where what stays would name a directory."""
+    missing = [name for name in _REFERENCE.findall(text.replace("$$", "")) if name not in values]
+    if missing:
+        raise InvalidError(f"missing value for {missing[0]!r}", field="subPathExpr")
+    return expand(text, values)
 
 
 def expand_all(texts: Sequence[str], env: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -136,8 +147,7 @@ def _key(pod: Pod, kind: str, reference: Mapping[str, Any], sources: Sources) ->
 def _from_object(pod: Pod, entry: Mapping[str, Any], sources: Sources) -> dict[str, str]:
     prefix = str(entry.get("prefix", ""))
     for kind in ("configMapRef", "secretRef"):
-        if kind in entry:
-            reference = entry[kind]
+        if (reference := entry.get(kind)) is not None:
             name = str(reference.get("name", ""))
             data = _data(pod, kind, name, sources)
             if data is None and not reference.get("optional"):

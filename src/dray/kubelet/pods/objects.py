@@ -70,8 +70,8 @@ def names_of(pod: Pod) -> Iterator[Name]:
             found = variable.value_from or {}
             yield from _named(pod, found, {"configMapKeyRef": _CONFIG_MAP, "secretKeyRef": _SECRET})
     for volume in pod.spec.volumes:
-        for source in (volume, *(volume.get("projected") or {}).get("sources", ())):
-            yield from _named(pod, source, {"configMap": _CONFIG_MAP, "secret": _SECRET})
+        for source in (volume, *((volume.get("projected") or {}).get("sources") or ())):
+            yield from _named(pod, source or {}, {"configMap": _CONFIG_MAP, "secret": _SECRET})
 
 
 def _named(pod: Pod, source: Mapping[str, Any], kinds: Mapping[str, str]) -> Iterator[Name]:

@@ -95,7 +95,9 @@ def security(pod: Pod, container: Container) -> Security:
     whole, own = pod.spec.security_context or {}, container.security_context or {}
 
     def pick(name: str) -> Any:
-        return own.get(name, whole.get(name))
+        """null is absent, as everywhere: it takes back nothing that the pod says."""
+        given = own.get(name)
+        return whole.get(name) if given is None else given
 
     capabilities = own.get("capabilities") or {}
     return Security(
@@ -106,8 +108,8 @@ def security(pod: Pod, container: Container) -> Security:
         supplemental_groups=tuple(whole.get("supplementalGroups") or ()),
         strict_groups=whole.get("supplementalGroupsPolicy") == "Strict",
         read_only_root=bool(own.get("readOnlyRootFilesystem")),
-        add_capabilities=tuple(capabilities.get("add", ())),
-        drop_capabilities=tuple(capabilities.get("drop", ())),
+        add_capabilities=tuple(capabilities.get("add") or ()),
+        drop_capabilities=tuple(capabilities.get("drop") or ()),
         no_new_privileges=own.get("allowPrivilegeEscalation") is False,
         seccomp=_profile(pick("seccompProfile"), "seccompProfile") or Profile(),
         apparmor=_profile(pick("appArmorProfile"), "appArmorProfile"),

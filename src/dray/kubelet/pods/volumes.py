@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dray.api.codec import view
 from dray.api.core import Pod
 from dray.api.core.container import Container, VolumeMount
+from dray.api.meta import Model
 from dray.cdi.edits import Mount
 from dray.errors import ConflictError, DeniedError, Error, InvalidError, InvariantError, NotFoundError
+from dray.kubelet.failure import prefixed
 from dray.kubelet.pods import subpaths
-from dray.kubelet.pods.environment import Sources, expand, field_value
+from dray.kubelet.pods.environment import Sources, expand_known, field_value
 from dray.kubelet.pods.object_files import ObjectFile, check_files, write_files
 from dray.kubelet.runtimes import mounts
 from dray.runtime.clock import Clock
@@ -27,6 +30,7 @@ from dray.runtime.files.safepath import Root
 KINDS = ("emptyDir", "hostPath", "configMap", "secret", "downwardAPI", "projected")
 _OF_OBJECTS = ("configMap", "secret", "downwardAPI", "projected")
 _IN_MEMORY = ("secret", "projected")
+_MODE = 0o644
 _VOLUMES, _SUB_PATHS = "volumes", "volume-subpaths"
 
 
@@ -59,7 +63,7 @@ class Volumes:
             name = str(volume.get("name", ""))
             kind = next((key for key in volume if key != "name"), "emptyDir")
             try:
-                path = self._make(pod, name, kind, volume.get(kind) or {})
+                path = self._make(pod, name, kind, volume.get(kind))
             except OSError as error:
                 raise from_os_error(error, f"make volume {name} in", str(error.filename)) from error
             found[name] = Volume(path, read_only=kind in _OF_OBJECTS)
@@ -103,10 +107,11 @@ class Volumes:
         if volume is None:
             raise InvalidError(f"container {container.name}: the pod has no volume {mount.name!r}")
         path = volume.path
-        if below := mount.sub_path or expand(mount.sub_path_expr, env):
+        if mount.sub_path or mount.sub_path_expr:
             place = self._place(pod, mount.name, container.name, index)
             try:
-                path = self._held(path, subpaths.check_sub_path(below), place)
+                below = mount.sub_path or expand_known(mount.sub_path_expr, env)
+                path = self._held(path, subpaths.check_sub_path(below), place) if below else path
             except InvariantError:
                 raise
             except Error as error:
@@ -124,14 +129,18 @@ class Volumes:
         top = self._directory / _checked(pod.metadata.uid) / _SUB_PATHS
         return top / _checked(volume) / _checked(container) / str(index)
 
-    def _make(self, pod: Pod, name: str, kind: str, source: Mapping[str, Any]) -> Path:
-        if kind == "hostPath":
-            return _host_path(source)
+    def _make(self, pod: Pod, name: str, kind: str, given: Any) -> Path:
         if kind not in KINDS:
             raise InvalidError(
                 f"volume {name}: {kind} is not supported here; use one of {', '.join(KINDS)}",
                 field=f"spec.volumes[{name}]",
             )
+        try:
+            source = view(given or {}, _Source)
+        except InvalidError as error:
+            raise prefixed(f"volume {name}: {kind}", error) from error
+        if kind == "hostPath":
+            return _host_path(source)
         path = self._directory / _checked(pod.metadata.uid) / _VOLUMES / _checked(name)
         make_directory(path.parent)
         with Root(path.parent) as root, root.open(".") as above:
@@ -142,56 +151,73 @@ class Volumes:
                 return path
         if kind in _IN_MEMORY and self._has_mounts:
             _keep_in_memory(path)
-        mode = int(source.get("defaultMode", 0o644))
+        mode = _MODE if source.default_mode is None else source.default_mode
         files = check_files(name, self._files(pod, name, kind, source, mode))
         write_files(path, files, self._clock.now())
         return path
 
-    def _files(
-        self, pod: Pod, name: str, kind: str, source: Mapping[str, Any], mode: int
-    ) -> Iterator[ObjectFile]:
+    def _files(self, pod: Pod, name: str, kind: str, source: _Source, mode: int) -> Iterator[ObjectFile]:
         if kind == "projected":
-            for each in source.get("sources", ()):
+            for each in source.sources:
                 for inner, value in each.items():
                     if inner not in _OF_OBJECTS or inner == "projected":
                         raise InvalidError(f"volume {name}: {inner} cannot be projected here")
-                    yield from self._files(pod, name, inner, value or {}, mode)
+                    yield from self._files(pod, name, inner, value or _Source(), mode)
         elif kind == "downwardAPI":
-            for item in source.get("items", ()):
-                reference = item.get("fieldRef") or {}
-                yield _file(item, field_value(pod, str(reference.get("fieldPath", ""))), mode)
+            for item in source.items:
+                yield _file(item, field_value(pod, item.field_ref.field_path), mode)
         else:
             yield from self._object_files(pod, name, kind, source, mode)
 
     def _object_files(
-        self, pod: Pod, name: str, kind: str, source: Mapping[str, Any], mode: int
+        self, pod: Pod, name: str, kind: str, source: _Source, mode: int
     ) -> Iterator[ObjectFile]:
-        called = str(source.get("name") or source.get("secretName") or "")
+        called = source.name or source.secret_name
         read = self._sources.config_map if kind == "configMap" else self._sources.secret
         data = read(pod.metadata.namespace, called)
         if data is None:
-            if source.get("optional"):
+            if source.optional:
                 return
             raise NotFoundError(f'volume {name}: {kind.lower()} "{called}" not found', kind=kind, name=called)
-        items: Sequence[Mapping[str, Any]] = source.get("items") or [
-            {"key": key, "path": key} for key in data
-        ]
-        for item in items:
-            if item["key"] in data:
-                yield _file(item, data[item["key"]], mode)
-            elif not source.get("optional"):
-                raise InvalidError(f"volume {name}: {kind.lower()} {called} has no key {item['key']}")
+        for item in source.items or [_Item(key=key, path=key) for key in data]:
+            if item.key in data:
+                yield _file(item, data[item.key], mode)
+            elif not source.optional:
+                raise InvalidError(f"volume {name}: {kind.lower()} {called} has no key {item.key}")
 
 
-def _file(item: Mapping[str, Any], content: str, mode: int) -> ObjectFile:
-    own = item.get("mode")
-    return ObjectFile(str(item["path"]), os.fsencode(content), mode if own is None else int(own))
+class _FieldRef(Model, frozen=True, kw_only=True):
+    field_path: str = ""
 
 
-def _host_path(source: Mapping[str, Any]) -> Path:
-    path, kind = Path(str(source.get("path", ""))), str(source.get("type", ""))
-    if not path.is_absolute():
-        raise InvalidError(f"hostPath {str(path)!r} must be absolute", field="hostPath.path")
+class _Item(Model, frozen=True, kw_only=True):
+    key: str = ""
+    path: str = ""
+    mode: int | None = None
+    field_ref: _FieldRef = _FieldRef()
+
+
+class _Source(Model, frozen=True, kw_only=True):
+    """Of a volume, whatever its kind: what is left out has its zero, as for every kubelet."""
+
+    path: str = ""
+    type: str = ""
+    name: str = ""
+    secret_name: str = ""
+    optional: bool = False
+    default_mode: int | None = None
+    items: tuple[_Item, ...] = ()
+    sources: tuple[dict[str, _Source | None], ...] = ()
+
+
+def _file(item: _Item, content: str, mode: int) -> ObjectFile:
+    return ObjectFile(item.path, os.fsencode(content), mode if item.mode is None else item.mode)
+
+
+def _host_path(source: _Source) -> Path:
+    path, kind = Path(source.path), source.type
+    if not path.is_absolute() or "\0" in str(path):
+        raise InvalidError(f"hostPath {str(path)!r} must be absolute, without NUL", field="hostPath.path")
     if kind == "DirectoryOrCreate":
         path.mkdir(parents=True, exist_ok=True, mode=0o755)
     elif kind == "FileOrCreate" and not path.exists():
@@ -212,7 +238,7 @@ def _keep_in_memory(path: Path) -> None:
     """A Secret does not reach the disk, where we may mount. Mounted already, by the kubelet of before: left as it is."""
     if path.resolve() in mounts.mounted_below(path.resolve()):
         return
-    flags = mounts.MS_NODEV | mounts.MS_NOSUID | mounts.MS_NOEXEC
+    flags = mounts.MS_NODEV | mounts.MS_NOSUID  # not noexec: projected scripts are run, by their mode
     with contextlib.suppress(
         DeniedError
     ):  # a rootless kubelet: its own directory is closed to others all the same

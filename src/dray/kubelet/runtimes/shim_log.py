@@ -9,7 +9,8 @@ import contextlib
 import os
 import time
 
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+# A pod with a hostPath of the logs may put something in our way: a link is not followed, a FIFO is not waited for.
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LINE = 16 * 1024
 
 
@@ -74,7 +75,9 @@ class Log:
         self._size = 0
         with contextlib.suppress(OSError):
             make_room(self._path, self._files)
-            fd = os.open(f"{self._path}.new", _APPEND | os.O_TRUNC, 0o640)
+            with contextlib.suppress(FileNotFoundError):  # of a kill, or planted
+                os.unlink(f"{self._path}.new")  # noqa: PTH108
+            fd = os.open(f"{self._path}.new", _APPEND | os.O_EXCL, 0o640)
             try:
                 self._keep_old()
                 os.rename(f"{self._path}.new", self._path)  # noqa: PTH104

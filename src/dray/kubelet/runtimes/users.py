@@ -26,13 +26,13 @@ def find_owner(security: Security, user: str, passwd: str = "", group: str = "")
     name, _, group_name = user.partition(":")
     if security.user is not None:
         name, group_name = str(security.user), ""
-    entry = _entry(_rows(passwd), name or "0", 2)
+    entry = _entry(_rows(passwd), name or "0")
     if entry is None and not _is_number(name or "0"):
         raise InvalidError(f"the image has no user {name!r} in its /etc/passwd", field="runAsUser")
     uid = int(entry[2]) if entry else int(name or "0")
     gid = int(entry[3]) if entry else 0
     if group_name:
-        found = _entry(_rows(group), group_name, 2)
+        found = _entry(_rows(group), group_name)
         if found is None and not _is_number(group_name):
             raise InvalidError(f"the image has no group {group_name!r} in its /etc/group", field="runAsGroup")
         gid = int(found[2]) if found else int(group_name)
@@ -84,7 +84,8 @@ def _rows(text: str) -> list[list[str]]:
     ]
 
 
-def _entry(rows: list[list[str]], name: str, number: int) -> list[str] | None:
-    """By name first, then by number, as everybody does it."""
-    by_name = [row for row in rows if row[0] == name]
-    return next(iter(by_name + [row for row in rows if row[number] == name]), None)
+def _entry(rows: list[list[str]], wanted: str) -> list[str] | None:
+    """A number means that number, as for containerd: no image says that user 1000 is root by calling root "1000"."""
+    if _is_number(wanted):
+        return next((row for row in rows if int(row[2]) == int(wanted)), None)
+    return next((row for row in rows if row[0] == wanted), None)

@@ -41,11 +41,12 @@ class AdminAccess:
             return False
 
     def _send(self, method: str, path: str, body: Any, timeout: float) -> bytes:
+        kind = "merge-patch+json" if method == "PATCH" else "json"
         request = urllib.request.Request(  # noqa: S310 - always https to our own server
             self._server + path,
             method=method,
             data=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
-            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": f"application/{kind}"},
         )
         with urllib.request.urlopen(request, timeout=timeout, context=self._tls) as answer:  # noqa: S310
             data: bytes = answer.read()
