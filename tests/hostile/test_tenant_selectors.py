@@ -12,6 +12,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,26 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
     memo.put(99, "too large", 101)
     memo.put(9, "again", 40)
     assert (len(memo), memo.size, memo.get(9), memo.get(0), memo.get(99)) == (3, 100, "again", None, None)
+
+
+def test_threads_remember_together() -> None:
+    """The dashboard's threads compile, and so does the loop: whoever comes in between ends neither, and the count stays true."""
+    memo: Memo[int, int] = Memo(8)
+
+    def remember(first: int) -> None:
+        for number in range(first, first + 50_000):
+            memo.put(number, number, 1 + number % 3)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(remember, range(0, 28, 7)))
+    finally:
+        sys.setswitchinterval(before)
+    for number in range(8):
+        memo.put(-number, 0, 1)
+    assert (memo.size, len(memo)) == (8, 8)
 
 
 def test_compiled_patterns_are_bounded_in_bytes() -> None:
