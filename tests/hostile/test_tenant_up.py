@@ -106,8 +106,8 @@ HOSTILE: dict[str, list[Json]] = {
 async def attack(client: Client) -> list[str]:
     """The hostile pods. Some claims are refused at the door: what does not compile."""
     await client.create(NAMESPACES, {"metadata": {"name": TENANT}})
-    for one in classes():
-        await client.create(DEVICE_CLASSES, to_raw(one))
+    for device_class in classes():
+        await client.create(DEVICE_CLASSES, to_raw(device_class))
     await client.create(RESOURCE_SLICES, to_raw(shared_slice()))
     made = []
     for name, claims in HOSTILE.items():
