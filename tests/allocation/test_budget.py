@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from dray.allocation.allocator import Options
+from dray.allocation.allocator import Allocator, Options
 from dray.allocation.budget import LOOK, Budget
 from dray.allocation.cases import read_case
 from dray.allocation.faults import TimeLimitError
 from dray.allocation.features import NAMES, Features, Tier
 from dray.allocation.index.index import Index
 from dray.allocation.profiles import CORRECT, PROFILES
+from dray.allocation.selector import CompiledSelectors, features_for_selectors
+from dray.allocation.state import AllocatedState
 from dray.errors import InvalidError
 from tests.allocation.mig_cases import G1, G3, NUMA, PARENT, asked, cards
 from tests.allocation.world import (
@@ -221,6 +223,34 @@ def test_the_index_looks_at_it_as_well(name: str) -> None:
         index.selectors.selector(text)
     lines.run(lambda: index.attempt(read.claims, Budget(0.5, lines.now)).allocate(read.node))
     assert lines.most < MOST_LINES, lines.most
+
+
+def test_the_clock_is_looked_at_before_each_selector() -> None:
+    """Compiling one may take a sixth of a second, and evaluating it half of one; a claim may bring hundreds."""
+    many_selectors = request(1)
+    texts = [f"{number} >= 0" for number in range(30)]
+    many_selectors["exactly"]["selectors"] = [{"cel": {"expression": text}} for text in texts]
+    read = read_case(case([piece(unlike(0))], claim(many_selectors)))
+    options, hands = Options(Features.named(read.features), CORRECT), Hands()
+    budget = Budget(10, hands.now)
+    index = Index(options, classes=read.classes, slices=read.slices)
+    assert index.attempt(read.claims, budget).allocate(read.node) is not None
+    assert hands.looks > len(texts)
+    hands.looks = 0
+    allocator = Allocator(
+        options,
+        allocated=AllocatedState(),
+        classes=read.classes,
+        slices=read.slices,
+        selectors=CompiledSelectors(features_for_selectors(options.features, CORRECT)),
+    )
+    assert allocator.allocate(read.node, read.claims, budget) is not None
+    assert hands.looks > len(texts)
+    index.selectors.budget = budget
+    hands.time = 10.0
+    assert index.selectors.selector(texts[0]) is not None
+    with pytest.raises(TimeLimitError):
+        index.selectors.selector("1 == 2")
 
 
 def test_a_node_that_was_stopped_is_not_searched_again() -> None:

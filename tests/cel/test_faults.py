@@ -31,6 +31,14 @@ def test_many_faults_are_cut() -> None:
     assert render(error, "a" * 300).endswith("\n3 more errors were truncated")
 
 
+def test_faults_of_a_long_line_are_cut() -> None:
+    """Each would show all of it."""
+    error = CelError.of([Fault("m", number) for number in range(100)])
+    shown = render(error, "a" * 10_000)
+    assert len(shown) < 100_000
+    assert shown.startswith("ERROR: <input>:1:1: m\n") and shown.endswith("\n93 more errors were truncated")
+
+
 def test_lines_and_columns_count_from_one() -> None:
     text = "ab\nc\n\nd"
     assert [line_and_column(text, at) for at in (0, 2, 3, 5, 6, 7)] == [

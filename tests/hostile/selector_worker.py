@@ -38,6 +38,8 @@ COMPILE_SECONDS = 1.0
 """For ten kilobytes of text; most take 5 ms."""
 FEATURES = Features(consumable_capacity=True, list_type_attributes=True)
 BATCH = 100
+COLLECTED = 20
+"""Selectors after which garbage is collected: walking over what is remembered takes longer than most selectors."""
 
 
 def device() -> DeviceValue:
@@ -70,6 +72,13 @@ def outcome(expression: str, value: DeviceValue, lent: float | None) -> str:
         return f"refused: {error}"
 
 
+def limit_memory() -> None:
+    """As much more as one selector may need, whatever those before it left."""
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, resource.RLIM_INFINITY))
+
+
 def work(batch: Sequence[tuple[int, str]], lent: float | None, out: int) -> None:
     """In a child: a line before each selector, and one with what became of it."""
     value = device()
@@ -77,9 +86,10 @@ def work(batch: Sequence[tuple[int, str]], lent: float | None, out: int) -> None
     gc.collect()
     gc.freeze()
     gc.disable()
-    size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()  # noqa: SIM115
-    resource.setrlimit(resource.RLIMIT_AS, (size + GROWTH, size + GROWTH))
-    for number, expression in batch:
+    for at, (number, expression) in enumerate(batch):
+        if at % COLLECTED == 0:
+            gc.collect()
+        limit_memory()
         os.write(out, json.dumps({"number": number}).encode() + b"\n")
         try:
             result = outcome(expression, value, lent)
@@ -87,7 +97,6 @@ def work(batch: Sequence[tuple[int, str]], lent: float | None, out: int) -> None
             result = f"FAULT {error!r:.300}"
         signal.setitimer(signal.ITIMER_PROF, 0)
         os.write(out, json.dumps({"number": number, "result": result[:2000]}).encode() + b"\n")
-        gc.collect()
 
 
 def results(numbered: Iterable[tuple[int, str]], lent: float | None) -> Iterable[tuple[int, str]]:

@@ -11,7 +11,9 @@ import re
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -183,13 +185,22 @@ def test_each_is_answered_or_refused() -> None:
 
 
 def test_drawn_selectors_are_answered_or_refused() -> None:
+    """About 130 a second of processor time, by as many children as there are processors."""
     drawn = seeds(150, 1_000_000)
-    found = run_worker(str(drawn.start), str(len(drawn)), seconds=60 + len(drawn) // 5)
-    assert not found["found"], [f"{fault}\n{described(int(seed))}" for seed, fault in found["found"].items()][
-        :10
-    ]
-    assert sum(found["kinds"].values()) == len(drawn)
-    assert found["kinds"]["answered"] and found["kinds"]["refused"]
+    share = campaign(len(drawn), 5_000)
+    firsts = range(drawn.start, drawn.stop, share)
+
+    def tried(first: int) -> Any:
+        count = min(share, drawn.stop - first)
+        return run_worker(str(first), str(count), seconds=60 + count // 5)
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+        answers = list(threads.map(tried, firsts))
+    faults = [(seed, fault) for one in answers for seed, fault in one["found"].items()]
+    assert not faults, [f"{fault}\n{described(int(seed))}" for seed, fault in faults[:10]]
+    kinds = sum((Counter(one["kinds"]) for one in answers), Counter[str]())
+    assert kinds.total() == len(drawn)
+    assert kinds["answered"] and kinds["refused"]
 
 
 def test_every_function_is_drawn() -> None:
@@ -244,6 +255,26 @@ def test_what_is_remembered_is_bounded_in_bytes() -> None:
     memo.put(99, "too large", 101)
     memo.put(9, "again", 40)
     assert (len(memo), memo.size, memo.get(9), memo.get(0), memo.get(99)) == (3, 100, "again", None, None)
+
+
+def test_threads_remember_together() -> None:
+    """The dashboard's threads compile, and so does the loop: whoever comes in between ends neither, and the count stays true."""
+    memo: Memo[int, int] = Memo(8)
+
+    def remember(first: int) -> None:
+        for number in range(first, first + 50_000):
+            memo.put(number, number, 1 + number % 3)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(remember, range(0, 28, 7)))
+    finally:
+        sys.setswitchinterval(before)
+    for number in range(8):
+        memo.put(-number, 0, 1)
+    assert (memo.size, len(memo)) == (8, 8)
 
 
 def test_compiled_patterns_are_bounded_in_bytes() -> None:

@@ -76,7 +76,7 @@ class Budget:
         self._since = 0
         if self._now is not None and self._now() >= self._ends:
             raise TimeLimitError(
-                f"the search for devices was stopped after {self.seconds:g} s: "
+                f"the search for devices was stopped after {self.seconds:.3g} s: "
                 "whether the claims fit here is not known",
                 seconds=self.seconds,
             )

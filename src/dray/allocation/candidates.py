@@ -172,6 +172,7 @@ class DeviceList:
         for number, selector in enumerate(selectors):
             if selector.cel is None:
                 raise AllocationError(f"{where}: selector #{number}: CEL expression empty")
+            self.budget.check()  # one may take half a second
             try:
                 if not self._selectors.matches(
                     selector.cel.expression, candidate.id.driver, candidate.device

@@ -255,9 +255,11 @@ class CompiledSelectors:
         return self.selector(expression).accepts(self.prepared(driver, device), self.budget)
 
     def selector(self, expression: str) -> Selector:
-        """Compiled once; raises `CompileError` each time."""
+        """Compiled once; raises `CompileError` each time. A claim may bring hundreds: the clock is looked at before each."""
         found = self._compiled.get(expression)
         if found is None:
+            if self.budget is not None:
+                self.budget.check()
             try:
                 found = compile_selector(expression, self._features)
             except CompileError as error:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from dray.errors import InvalidError
 
 _SHOWN_FAULTS = 100
+_SHOWN_LENGTH = 1 << 16
+"""Characters after which no further fault is shown: each brings its line of the text, which may be all of it."""
 _SNIPPET_LIMIT = 16384
 _CARET = {True: "^", False: "\uff3e"}
 
@@ -47,9 +49,15 @@ class EvaluationError(Exception):
 
 def render(error: CelError, text: str) -> str:
     """The faults one below the other, each with its line of the text and a caret, as cel-go shows them."""
-    shown = [_render(fault, text) for fault in error.faults]
-    if error.omitted:
-        shown.append(f"{error.omitted} more errors were truncated")
+    shown: list[str] = []
+    left = _SHOWN_LENGTH
+    for fault in error.faults:
+        if left <= 0:
+            break
+        shown.append(_render(fault, text))
+        left -= len(shown[-1])
+    if omitted := error.omitted + len(error.faults) - len(shown):
+        shown.append(f"{omitted} more errors were truncated")
     return "\n".join(shown)
 
 

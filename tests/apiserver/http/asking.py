@@ -75,8 +75,9 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(directory: Path) -> AsyncIterator[Asking]:
-    clock, rules, tokens = SystemClock(), Rules(), Tokens(directory / "tokens.json")
+async def asking(directory: Path, rules: Rules | None = None) -> AsyncIterator[Asking]:
+    rules = rules or Rules()
+    clock, tokens = SystemClock(), Tokens(directory / "tokens.json")
     async with open_store(directory / "store.db", indexes=(*INDEXES, *indexes())) as store:
         await store.write(lambda transaction: create_namespaces(transaction, rules, clock.now()))
         live, measures = Live(store, rules), Measures(Metrics(), clock)

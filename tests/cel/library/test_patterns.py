@@ -30,6 +30,13 @@ def test_go_syntax(pattern: str, text: str, found: str) -> None:
     assert patterns.find(pattern, text) == found
 
 
+def test_a_pattern_of_hundreds_of_classes_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading 700 of them takes a quarter of a second, whatever becomes of the pattern."""
+    monkeypatch.setattr(patterns, "_made", lambda pattern, memory: "wrong")
+    assert patterns.fault(r"[^\pL\PN\pP]" * 43) == "error parsing regexp: expression too large"
+    assert patterns.fault(r"[^\pL\PN\pP]" * 42) == "error parsing regexp: wrong"
+
+
 @pytest.mark.parametrize(
     ("pattern", "text", "found"),
     [

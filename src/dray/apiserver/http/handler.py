@@ -28,6 +28,7 @@ from dray.apiserver.http.openapi import ROOT, ROOT_V2, openapi_document, openapi
 from dray.apiserver.http.options import ListOptions, list_options
 from dray.apiserver.http.paths import Group, Place, parse_path
 from dray.apiserver.http.reviews import review_kind, reviewed
+from dray.apiserver.http.selector_checks import SelectorChecks
 from dray.apiserver.http.showing.metadata_only import MetadataLines, as_metadata, metadata_of, wants_metadata
 from dray.apiserver.http.showing.tables import table, wants_table
 from dray.apiserver.http.showing.views import seen_from
@@ -91,6 +92,7 @@ class Handler:
         self._measures = measures or Measures(Metrics(), clock)
         self._logs = logs
         self._doorkeeper = Doorkeeper(hosts or server_hosts())
+        self._selector_checks = SelectorChecks(clock)
 
     @property
     def _rules(self) -> Rules:
@@ -275,8 +277,10 @@ class Handler:
         )
         if asked.verb in ("delete", "deletecollection"):
             return await self._delete(call, write, data, options)
-        written = await self._store.write(
-            lambda transaction: decide(transaction, write, place, asked, call.identity, body)
+        written = await self._selector_checks.write(
+            self._store,
+            write,
+            lambda transaction, write: decide(transaction, write, place, asked, call.identity, body),
         )
         self._refresh(place)
         code = 201 if written.outcome is Outcome.CREATED or asked.verb == "create" else 200

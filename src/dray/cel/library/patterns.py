@@ -24,6 +24,8 @@ _KEPT_BYTES: Final = 64 << 20
 _LARGEST_PROGRAM: Final = 40_000
 """Instructions of a pattern that is just refused."""
 _NESTING_LIMIT: Final = 1000
+_CLASSES: Final = 128
+"""The most Unicode classes in a pattern: reading each takes up to 0.4 ms, before RE2 knows how large the pattern will be."""
 _REMEMBERED_LENGTH: Final = 256
 _WORK: Final = 20_000_000
 """Characters that one `findAll` may look at, weighted by the instructions of the pattern."""
@@ -127,9 +129,11 @@ def _compile(pattern: str) -> Any:
     """The pattern, or what is wrong with it: finding that out may take long, too."""
     known: Any = _KNOWN.get(pattern)
     if known is None:
-        known = _refused(pattern) or _made(pattern, _SMALL)
-        if known == _TOO_LARGE:
-            known = _made(pattern, _MEMORY)
+        known = _refused(pattern)
+        if not known:
+            known = _made(pattern, _SMALL)
+            if known == _TOO_LARGE:
+                known = _made(pattern, _MEMORY)
         # RE2 has a machine for each direction.
         size = len(known) if known.__class__ is str else 2 * known.options.max_mem
         _KNOWN.put(pattern, known, size + 4 * len(pattern))
@@ -161,7 +165,9 @@ def _translate(words: str) -> str:
 
 
 def _refused(pattern: str) -> str:
-    """What RE2 takes and Go does not: `\\C`, and a thousand groups within each other."""
+    """What RE2 takes and Go does not: `\\C`, and a thousand groups within each other. And what takes RE2 too long to read."""
+    if pattern.count("\\p") + pattern.count("\\P") > _CLASSES:
+        return _TOO_LARGE
     are_captured: list[bool] = []
     depth = 0
     for piece in _PIECE.finditer(pattern):

@@ -1,0 +1,114 @@
+"""Claims of all kinds come to a scheduler that others use as well: each is decided or stopped, and a hundred plain pods a minute bind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dray.api.codec.json_codec import to_raw
+from dray.api.kinds import DEVICE_CLASSES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.client.requests import DeleteOptions
+from dray.errors import NotFoundError
+from dray.runtime.forked import Limits
+from dray.scheduler.apart import ApartOptions
+from tests.campaign import seeds
+from tests.hostile.deciding import classes, shared_slice
+from tests.hostile.test_tenant_claims import ENDLESS, Maker
+from tests.mig_pool import NODE, mig_slices
+from tests.scheduler.live import CONFIG, Live, live, scheduling, until
+
+Json = dict[str, Any]
+HANG = 120.0
+AT_ONCE = 8
+PACE = 0.6
+"""Seconds from one plain pod to the next: a hundred a minute."""
+TENANT = "tenant"
+SCHEDULER = replace(CONFIG, apart=ApartOptions(limits=Limits(seconds=0.5)))
+
+
+async def furnish(server: Live) -> None:
+    """The node of eight cards, and one that is plain."""
+    await server.client.create(NAMESPACES, {"metadata": {"name": TENANT}})
+    await server.node(NODE, 0)
+    await server.node("plain", 0, has={"pods": "1000", "cpu": "1000", "memory": "1Ti"})
+    for one in classes():
+        await server.client.create(DEVICE_CLASSES, to_raw(one))
+    for part in (*mig_slices(), shared_slice()):
+        await server.client.create(RESOURCE_SLICES, to_raw(part))
+
+
+async def decided(server: Live, name: str, claims: list[Json]) -> str:
+    """A pod with these claims comes and is decided; then all of it goes. Return what its condition said, "" where it was bound."""
+    client = server.client
+    names = [f"{name}-{place}" for place in range(len(claims))]
+    for own, claim in zip(names, claims, strict=True):
+        await client.create(RESOURCE_CLAIMS, {**claim, "metadata": {"name": own}}, namespace=TENANT)
+    entries = [{"name": one, "resourceClaimName": one} for one in names]
+    container = {"name": "c", "image": "i", "resources": {"claims": [{"name": one} for one in names]}}
+    spec = {
+        "schedulerName": "dray",
+        "resourceClaims": entries,
+        "containers": [container],
+    }
+    await client.create(PODS, {"metadata": {"name": name}, "spec": spec}, namespace=TENANT)
+    told = ""
+
+    async def is_decided() -> bool:
+        nonlocal told
+        found = await client.get(PODS, name, namespace=TENANT)
+        told = next((one.message for one in found.status.conditions if one.type == "PodScheduled"), "")
+        return bool(found.spec.node_name or told)
+
+    await until(is_decided, HANG, 0.02)
+    await client.delete(PODS, name, namespace=TENANT, options=DeleteOptions(grace_period=0))
+    free = {"status": {"allocation": None, "reservedFor": None}}
+    for own in names:
+        await client.patch(RESOURCE_CLAIMS, own, free, namespace=TENANT, subresource="status")
+        await client.patch(RESOURCE_CLAIMS, own, {"metadata": {"finalizers": None}}, namespace=TENANT)
+        with suppress(NotFoundError):
+            await client.delete(RESOURCE_CLAIMS, own, namespace=TENANT)
+    return told
+
+
+async def bind_plain(server: Live, name: str) -> None:
+    await server.pod(name)
+
+    async def is_bound() -> bool:
+        return bool((await server.get_pod(name)).spec.node_name)
+
+    await until(is_bound, HANG, 0.05)
+    await server.end(name)
+
+
+async def bind_plain_ones(server: Live, group: asyncio.TaskGroup) -> None:
+    number = 0
+    while True:
+        group.create_task(bind_plain(server, f"plain-{number}"))
+        number += 1
+        await asyncio.sleep(PACE)
+
+
+async def test_random_claims_and_a_hundred_plain_pods_a_minute(tmp_path: Path) -> None:
+    waiting = [(f"p-{seed}", Maker(seed).question("")["claims"]) for seed in seeds(24, 10_000)]
+    waiting.insert(AT_ONCE, ("endless", [ENDLESS]))
+    told: dict[str, str] = {}
+
+    async def work(server: Live) -> None:
+        while waiting:
+            name, claims = waiting.pop()
+            told[name] = await decided(server, name, claims)
+
+    async with live(tmp_path) as server:
+        await furnish(server)
+        async with scheduling(server, SCHEDULER), asyncio.TaskGroup() as group:
+            plain = group.create_task(bind_plain_ones(server, group))
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(AT_ONCE):
+                    workers.create_task(work(server))
+            plain.cancel()
+    assert "the search for devices was stopped after 0." in told["endless"]
+    assert any(text == "" for text in told.values()), "none was bound"
+    assert any("cannot allocate all claims" in text for text in told.values())
