@@ -110,7 +110,7 @@ def bad_settings(rng: random.Random, _: Method) -> Iterator[bytes]:
 
 
 def settings_flood(rng: random.Random, method: Method) -> Iterator[bytes]:
-    for _ in range(rng.choice((20, 200))):
+    for _ in range(rng.choice((5, 100))):
         yield settings((4, rng.randrange(2**31)), (1, rng.randrange(2**16))) * 100
 
 
@@ -244,7 +244,7 @@ def hoard(rng: random.Random, method: Method) -> Iterator[bytes]:
     numbers, size = list(odd_numbers(100)), 4 * 2**20
     for number in numbers:
         yield call(number, method[0], None) + h2(DATA, 0, number, frame(b"", length=size))
-    for _ in range(rng.choice((20, 250))):
+    for _ in range(rng.choice((4, 40, 250))):
         yield b"".join(h2(DATA, 0, number, b"\x0a" * 16_000) for number in numbers)
 
 
@@ -440,8 +440,19 @@ SERVER: dict[str, Attack] = {
 }
 
 
-def server_case(rng: random.Random, name: str, method: Method) -> Iterator[bytes]:
-    """What comes instead of an honest answer to the call with number 1."""
+def server_case(rng: random.Random, name: str, method: Method, number: int = 1) -> Iterator[bytes]:
+    """What comes instead of an honest answer to the call with this number."""
     is_damaged = rng.random() < 0.3
     for part in SERVER[name](rng, method):
-        yield damaged(part, rng) if is_damaged else part
+        sent = part if number == 1 else renumbered(part, number)
+        yield damaged(sent, rng) if is_damaged else sent
+
+
+def renumbered(frames: bytes, number: int) -> bytes:
+    """The same frames, those for stream 1 for another one; what is no whole frame stays as it is."""
+    result, at = bytearray(frames), 0
+    while at + 9 <= len(result):
+        if result[at + 5 : at + 9] == b"\0\0\0\1":
+            result[at + 5 : at + 9] = number.to_bytes(4, "big")
+        at += 9 + int.from_bytes(result[at : at + 3], "big")
+    return bytes(result)

@@ -19,8 +19,12 @@ from dray.api.kinds import NODES
 from dray.runtime.clock import SystemClock
 from dray.testing.check.api_server import SmallApiServer, served
 from dray.wire.connect import connect
+from dray.wire.deviceplugin import VERSION, DevicePluginRegistrationClient
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import RegisterRequest
 from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest
 from dray.wire.podresources import SOCKET, PodResourcesClient
+from tests.kubelet.plugins.real_plugin import Plugin
+from tests.kubelet.plugins.real_plugin import devices as listed
 
 NODE, SIM, GPU = "node", "sim.dray.internal", "example.com/gpu"
 MEMORY = 768 << 20
@@ -163,6 +167,16 @@ class SocketNode:
         argv += ["--runtime=process", f"--node-name={NODE}", "--metrics-address=none", "--log-format=json"]
         self.kubelet = await self.start("kubelet", *argv)
         await self.wait((self.root / "kubelet" / SOCKET).exists, "the kubelet")
+
+    async def start_good_plugin(self) -> set[tuple[str, str]]:
+        """One that does nothing wrong, for as long as all runs; gives the kubelet's devices from then on."""
+        plugin = Plugin(first=listed("a", "b", "c"))
+        await self.stack.enter_async_context(plugin.serving(self.plugins / "good.sock"))
+        request = RegisterRequest(version=VERSION, endpoint="good.sock", resource_name=GPU)
+        async with connect(self.plugins / "kubelet.sock", timeout=60) as channel:
+            await DevicePluginRegistrationClient(channel).register(request)
+        await self.wait(lambda: self.allocatable().get(GPU) == "3", "the good plugin's devices")
+        return await self.devices()
 
     async def start_agent(self) -> None:
         devices = [{"name": "gpu", "count": 4, "resourceName": GPU}]

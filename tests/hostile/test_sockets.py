@@ -6,7 +6,11 @@ The real `dray kubelet` and `dray agent` run as programs under a limit of memory
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import random
+import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,17 +24,24 @@ from dray.wire import deviceplugin, dra, health, podresources, registration
 from dray.wire.connect import connect
 from dray.wire.gen import deviceplugin_v1beta1_pb2 as plugin_pb
 from dray.wire.gen import dra_v1_pb2 as dra_pb
-from dray.wire.gen.dra_health_v1_pb2 import NodeWatchResourcesRequest
-from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest
-from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest
+from dray.wire.gen.dra_health_v1_pb2 import NodeWatchResourcesRequest, NodeWatchResourcesResponse
+from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, PluginInfo, RegistrationStatusResponse
+from dray.wire.gen.podresources_v1_pb2 import (
+    AllocatableResourcesRequest,
+    AllocatableResourcesResponse,
+    ListPodResourcesResponse,
+)
 from dray.wire.service import Client, methods_of
 from tests.campaign import seeds
-from tests.hostile.socket_attacks import CLIENT, Method, client_case
+from tests.hostile.hostile_server import CONNECT, HostileServer
+from tests.hostile.socket_attacks import CLIENT, SERVER, Method, client_case
 from tests.hostile.socket_node import SIM, Program, SocketNode, socket_node
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 AT_ONCE = 20
 """Hostile connections that are open together."""
+LANES = 10
+"""Hostile servers that are there together."""
 PATIENCE = 60.0
 GROWTH = 160 << 10
 """Kilobytes that a program may ever have had on top of what it takes when calm."""
@@ -153,11 +164,11 @@ async def test_no_client_hurts_a_server(node: SocketNode) -> None:
     before, devices = node.extended(), await node.devices()
     for program in node.programs:
         program.limit()
-    cases = [(seed, target, attack) for seed in seeds(1, 30) for target in served for attack in CLIENT]
+    cases = list(itertools.product(seeds(2, 160), CLIENT))
 
-    async def one(seed: int, name: str, attack: str) -> None:
-        rng = random.Random(f"{seed} {name} {attack}")
-        target = served[name]
+    async def one(seed: int, attack: str) -> None:
+        rng = random.Random(f"{seed} {attack}")
+        target = served[rng.choice(sorted(served))]
         await hostile_client(target.path, client_case(rng, attack, rng.choice(target.methods())), rng)
 
     for start in range(0, len(cases), AT_ONCE):
@@ -176,3 +187,135 @@ async def test_no_client_hurts_a_server(node: SocketNode) -> None:
         await node.wait(partial(program.has_closed, files), f"{program.name} to close its files")
     assert node.extended() == before and await node.devices() == devices
     assert not node.answers(node.root / "cdi")
+
+
+NOTHING: Method = (CONNECT, plugin_pb.Empty)
+OF_PLUGIN: tuple[Method, ...] = (
+    NOTHING,
+    (deviceplugin.DevicePluginClient.get_device_plugin_options.path, plugin_pb.DevicePluginOptions),
+    (deviceplugin.DevicePluginClient.list_and_watch.path, plugin_pb.ListAndWatchResponse),
+)
+OF_DRIVER: tuple[Method, ...] = (
+    NOTHING,
+    (registration.RegistrationClient.get_info.path, PluginInfo),
+    (registration.RegistrationClient.notify_registration_status.path, RegistrationStatusResponse),
+    (health.HealthClient.node_watch_resources.path, NodeWatchResourcesResponse),
+)
+OF_CALLS: tuple[tuple[str, tuple[Method, ...]], ...] = tuple(
+    (version, tuple((method.path, method.response) for _, method in methods_of(table)))
+    for version, table in ((dra.V1, dra.DraClient), (dra.V1BETA1, dra.DraV1beta1Client))
+)
+"""By the version that is spoken."""
+OF_POD_RESOURCES: tuple[Method, ...] = (
+    NOTHING,
+    (podresources.PodResourcesClient.list.path, ListPodResourcesResponse),
+    (podresources.PodResourcesClient.get_allocatable_resources.path, AllocatableResourcesResponse),
+)
+
+
+async def hostile_plugin(node: SocketNode, lane: int, server: HostileServer) -> None:
+    """It registers its own resource, again and again the same one."""
+    path = node.plugins / f"raw-{lane}.sock"
+    request = plugin_pb.RegisterRequest(
+        version=deviceplugin.VERSION, endpoint=path.name, resource_name=f"raw.example/r{lane}"
+    )
+
+    async def register() -> None:
+        with contextlib.suppress(Error):
+            async with connect(node.plugins / "kubelet.sock", timeout=PATIENCE) as channel:
+                await deviceplugin.DevicePluginRegistrationClient(channel).register(request)
+
+    async with server.serving(path):
+        call = asyncio.ensure_future(register())
+        await asyncio.wait_for(server.reached.wait(), PATIENCE)
+        await asyncio.sleep(0.02)
+        call.cancel()
+
+
+async def hostile_driver(node: SocketNode, lane: int, number: int, server: HostileServer) -> None:
+    """It is found in the registry, and has everything on the one socket."""
+    info = PluginInfo(
+        type=registration.DRA_PLUGIN,
+        name=f"raw{lane}.example",
+        supported_versions=[*dra.VERSIONS, *health.VERSIONS],
+    )
+    server.honest = {
+        registration.RegistrationClient.get_info.path: info,
+        registration.RegistrationClient.notify_registration_status.path: RegistrationStatusResponse(),
+    }
+    async with server.serving(node.registry / f"raw-{number}.sock"):
+        await asyncio.wait_for(server.reached.wait(), PATIENCE)
+        await asyncio.sleep(0.02)
+
+
+async def test_no_plugin_or_driver_hurts_the_kubelet(tmp_path: Path) -> None:
+    async with socket_node(tmp_path, has_agent=False) as node:
+        kubelet = node.kubelet
+        good = await node.start_good_plugin()
+        calm = kubelet.kilobytes("VmRSS"), kubelet.files()
+        kubelet.limit()
+        doors = (OF_PLUGIN, OF_DRIVER)
+        cases = [(seed, door, attack) for seed in seeds(1, 60) for attack in SERVER for door in doors]
+
+        async def one(number: int) -> None:
+            seed, door, attack = cases[number]
+            rng = random.Random(f"{seed} {number} {attack}")
+            server = HostileServer({}, rng.choice(door), attack, rng, stays=rng.random() < 0.7)
+            if door is OF_PLUGIN:
+                server.honest = {OF_PLUGIN[1][0]: plugin_pb.DevicePluginOptions()}
+                await hostile_plugin(node, number % LANES, server)
+            else:
+                await hostile_driver(node, number % LANES, number, server)
+
+        for start in range(0, len(cases), LANES):
+            async with asyncio.TaskGroup() as group:
+                for number in range(start, min(start + LANES, len(cases))):
+                    group.create_task(one(number))
+            kubelet.check()
+            await _register(node.plugins / "kubelet.sock")
+        grown = kubelet.kilobytes("VmHWM") - calm[0]
+        print(f"kubelet: {grown} kB, {kubelet.cpu_seconds():.1f} s of CPU time, {len(cases)} cases")
+        assert grown < GROWTH
+        await node.wait(partial(kubelet.has_closed, calm[1]), "the kubelet to close its files")
+        assert await node.devices() == good
+        of_raw = {name: count for name, count in node.extended().items() if name.startswith("raw.example/")}
+        assert set(of_raw.values()) <= {"0"} and len(of_raw) <= LANES
+        kubelet.check()
+
+
+async def test_no_answer_hurts_a_caller(tmp_path: Path) -> None:
+    """A kubelet's calls to a driver, and an agent's to pod resources: they end, and what they had is given back."""
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.hostile.programs.socket_caller", str(tmp_path)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    stdin, stdout = program.stdin, program.stdout
+    assert stdin is not None and stdout is not None
+
+    async def ask(line: str) -> str:
+        stdin.write(f"{line}\n".encode())
+        answer = (await asyncio.wait_for(stdout.readline(), PATIENCE)).decode().strip()
+        assert answer, f"it has ended at {line}"
+        return answer
+
+    outcomes: Counter[str] = Counter()
+    socket = tmp_path / podresources.SOCKET
+    socket.parent.mkdir()
+    try:
+        for seed, attack, of_calls in itertools.product(seeds(1, 60), SERVER, (True, False)):
+            rng = random.Random(f"{seed} {of_calls} {attack}")
+            version, door = rng.choice(OF_CALLS) if of_calls else ("", OF_POD_RESOURCES)
+            honest = {path: kind() for path, kind in door}
+            server = HostileServer(honest, rng.choice(door), attack, rng, stays=rng.random() < 0.1)
+            async with server.serving(socket):
+                outcomes[await ask(f"prepare {version} {socket}" if of_calls else f"held {tmp_path}")] += 1
+        grown, files = map(int, (await ask("")).split())
+        print(f"caller: {grown} kB, {sum(outcomes.values())} cases: {dict(outcomes)}")
+        assert grown < GROWTH and files <= 3
+        stdin.close()
+        assert await program.wait() == 0
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
