@@ -28,3 +28,13 @@ def test_only_the_newest_is_taken_in_and_the_last_one_always() -> None:
     assert taken == sorted(set(taken))
     assert -1 not in taken
     assert 100 * loop.rested >= len(taken) - 1, "a hundredth of a second after each, but for the last one"
+
+
+async def test_a_reader_waits_until_its_large_message_is_taken_in() -> None:
+    taken = list[int]()
+    newest = Newest[int](taken.append)
+    await newest.wait_taken()
+    async with running(newest.run(Pace(), "peer"), name="newest"):
+        newest.put(7)
+        await newest.wait_taken()
+        assert taken == [7]

@@ -237,7 +237,7 @@ async def test_a_server_that_dies_while_we_wait_to_write(socket_path: Path) -> N
 
 async def test_what_had_arrived_before_the_loss_can_still_be_read(socket_path: Path) -> None:
     plugin = Plugin()
-    plugin.updates = [devices(100, size=1000)] * 8
+    plugin.updates = [devices(100, size=250)] * 8
     async with AsyncExitStack() as stack:
         async with serve(socket_path, [DevicePluginService(plugin)]):
             channel = await stack.enter_async_context(connect(socket_path))

@@ -21,6 +21,7 @@ class Newest(Generic[T]):
         self._take = take
         self._messages: list[T] = []
         self._arrived = asyncio.Event()
+        self._empty = asyncio.Event()
 
     def put(self, message: T) -> None:
         """Instead of one that was not taken in yet."""
@@ -32,6 +33,13 @@ class Newest(Generic[T]):
         self._arrived.clear()
         if self._messages:
             self._take(self._messages.pop())
+        self._empty.set()
+
+    async def wait_taken(self) -> None:
+        """Return when nothing waits to be taken in: a reader of large messages keeps no more than one."""
+        while self._messages:
+            self._empty.clear()
+            await self._empty.wait()
 
     async def run(self, pace: Pace, peer: Hashable) -> None:
         """Until cancelled. `pace` is shared with all who take in messages; `peer` is who sends these."""

@@ -22,6 +22,7 @@ from dray.wire.sockets import dial
 from dray.wire.status import BrokenMessage, Code, StatusError, TooLarge, to_error
 from dray.wire.transport.http2 import CallProtocol
 from dray.wire.transport.messages import pack, unpack
+from dray.wire.transport.room import CLIENTS, Lease
 from dray.wire.transport.stream import CallStream, Headers, Lost
 
 TIMEOUT = 10.0
@@ -80,8 +81,8 @@ class Channel:
             frame = pack(request, self._limits.send)
             async with asyncio.timeout(seconds), self._started(method.path, frame, seconds) as stream:
                 await _accepted(stream)
-                data = await stream.receive(self._limits.receive)
-                if data is not None and await stream.receive(self._limits.receive) is not None:
+                data = await stream.receive(self._limits)
+                if data is not None and await stream.receive(self._limits) is not None:
                     raise BrokenMessage(Code.INTERNAL, "more than one answer to a unary call")
                 await _ended(stream)
         with self._told(method.path, seconds):
@@ -137,17 +138,20 @@ class Channel:
         while True:
             with self._told(method.path, timeout):
                 async with asyncio.timeout_at(end):
-                    data = await stream.receive(self._limits.receive)
+                    data = await stream.receive(self._limits)
                     if data is None:
                         await _ended(stream)
                         return
                 answer = unpack(data, method.response)
+            del data
             yield answer
+            del answer  # it may be large, and the next one may be long in coming
 
     @asynccontextmanager
     async def _started(self, path: str, frame: bytes, timeout: float | None) -> AsyncIterator[CallStream]:
         protocol = await self._connection()
         stream = protocol.connection.create_stream()
+        stream.lease = Lease(CLIENTS, waits=True)
         try:
             release = await stream.start(_headers(path, timeout), protocol.processor)
         except NoAvailableStreamIDError:
@@ -162,6 +166,7 @@ class Channel:
         finally:
             if stream.closable:
                 stream.reset_nowait(ErrorCodes.CANCEL)
+            stream.lease.drop()
             release()
 
     async def _connection(self) -> CallProtocol:

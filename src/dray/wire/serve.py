@@ -18,10 +18,13 @@ from dray.wire.service import Route, Service
 from dray.wire.sockets import Listener, listening, peer_of
 from dray.wire.transport.dispatch import Dispatcher
 from dray.wire.transport.http2 import CallProtocol
+from dray.wire.transport.room import Room
 
 _log = get_log("wire.serve")
 # Turns of the event loop from accepting a connection to telling its protocol: accept, make the transport, tell.
 _ACCEPT_TURNS = 4
+LARGE_MESSAGES = 4
+"""Of the largest size, that all callers of a server may have on their way and in work together."""
 
 
 @asynccontextmanager
@@ -79,6 +82,7 @@ class Server:
         self._calls: dict[asyncio.Task[None], str] = {}
         self._group: asyncio.TaskGroup | None = None
         self._hosting = asyncio.Event()
+        self._room = Room(LARGE_MESSAGES * limits.receive)
 
     async def host(self) -> None:
         """Keep the task group that the calls run in, until cancelled."""
@@ -140,7 +144,7 @@ class Server:
 
     def _connected(self) -> CallProtocol:
         """A protocol for a new connection; called by the event loop for each."""
-        dispatcher = Dispatcher(self._routes, self._limits, self._spawn)
+        dispatcher = Dispatcher(self._routes, self._limits, self._spawn, self._room)
         return ServedProtocol(dispatcher, self)
 
     def admit(self, protocol: CallProtocol, transport: asyncio.BaseTransport) -> bool:

@@ -56,6 +56,16 @@ async def test_changes_reach_the_pod(world: World, driver: Driver, version: str)
         assert world.changed == [{"pod-uid"}] * 2
 
 
+async def test_a_time_that_no_date_can_be_away_is_a_long_one(world: World, driver: Driver) -> None:
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(POD)
+        for word in ("HEALTHY", "UNHEALTHY"):
+            driver.messages.put_nowait([told("dev-c", word, timeout=2**63 - 1)])
+            await wait_until(lambda word=word: shown(manager)[0] == word.capitalize())  # type: ignore[misc]
+    with world.manager() as manager:
+        assert shown(manager)[0] == "Unknown", "the stream has ended"
+
+
 async def test_no_stream_where_none_is_named(world: World, driver: Driver) -> None:
     driver.versions = dra.VERSIONS
     async with driver.serving(), world.running(driver) as manager:

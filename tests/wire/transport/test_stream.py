@@ -104,3 +104,14 @@ def test_any_cut_gives_the_same_bytes(parts: list[bytes], sizes: list[int]) -> N
         assert window.returned + inbox.unacked_size() == len(b"".join(parts))
 
     asyncio.run(run())
+
+
+async def test_bytes_that_come_one_by_one_are_kept_together() -> None:
+    window = Window()
+    inbox = Inbox(window)
+    for _ in range(6400):
+        inbox.add(b"x", 2)
+    assert len(inbox._chunks) == 100
+    assert await inbox.read(65) == b"x" * 65
+    assert window.returned == 2 * 128
+    assert inbox.unacked_size() == 2 * 6272

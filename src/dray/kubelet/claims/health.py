@@ -31,11 +31,14 @@ from dray.runtime.tasks import running
 from dray.wire.gen import dra_health_v1_pb2 as pb
 from dray.wire.health import health_client
 from dray.wire.status import Code, status_of
+from dray.wire.transport.room import SMALL
 
 FILE_NAME = "dra_health_state"
 RETRY_SECONDS = 5.0
 LONGEST_NAME = 253
 """Of a pool or device: no claim can name one that is longer."""
+LONGEST_TIMEOUT = 2**33
+"""Seconds; the wire has room for more than a date can be away, and the file counts nanoseconds."""
 _READ_PAUSE = 2e-6
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _log = get_log("kubelet.claims.health")
@@ -97,6 +100,9 @@ class HealthWatch:
                 async for answer in answers:
                     newest.put(answer)
                     await asyncio.sleep(len(answer.devices) * _READ_PAUSE)
+                    if answer.ByteSize() > SMALL:
+                        await newest.wait_taken()
+                    del answer  # the next one may be long in coming
         finally:
             newest.flush()
 
@@ -114,7 +120,7 @@ class HealthWatch:
             device.device.device_name,
             _WORDS.get(device.health, UNKNOWN),
             self._clock.now(),
-            float(seconds) if seconds > 0 else DEFAULT_TIMEOUT,
+            float(min(seconds, LONGEST_TIMEOUT)) if seconds > 0 else DEFAULT_TIMEOUT,
             cut(device.message),
         )
 

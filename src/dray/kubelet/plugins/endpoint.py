@@ -29,6 +29,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
     PreStartContainerRequest,
 )
 from dray.wire.limits import MIB, Limits
+from dray.wire.transport.room import SMALL
 
 _log = get_log("kubelet.plugins")
 
@@ -125,6 +126,9 @@ class PluginEndpoint:
                     newest.put(answer)
                     # Lets others run, and after a huge list for longer: a plugin must not have the loop for itself.
                     await asyncio.sleep(len(answer.devices) * _READ_PAUSE)
+                    if answer.ByteSize() > SMALL:
+                        await newest.wait_taken()
+                    del answer  # the next one may be long in coming
         finally:
             newest.flush()
 

@@ -20,6 +20,7 @@ from dray.wire.limits import Limits
 from dray.wire.service import Route, closing
 from dray.wire.status import Code, StatusError, cut, to_status
 from dray.wire.transport.messages import pack, unpack
+from dray.wire.transport.room import Lease, Room
 from dray.wire.transport.stream import CallStream, Headers, Lost
 
 CONTENT_TYPE = "application/grpc"
@@ -35,15 +36,18 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None] | None"]
 class Dispatcher(AbstractHandler):
     """The calls of one connection. grpclib tells of each that begins, is given up by its caller, or is lost."""
 
-    def __init__(self, routes: Mapping[str, Route], limits: Limits, spawn: Spawn) -> None:
+    def __init__(self, routes: Mapping[str, Route], limits: Limits, spawn: Spawn, room: Room) -> None:
         self._routes = routes
         self._limits = limits
         self._spawn = spawn
+        self._room = room
         self._tasks: dict[Stream, asyncio.Task[None]] = {}
 
     def accept(self, stream: Stream, headers: Headers, release_stream: Callable[[], None]) -> None:
         """A call begins. Released by the task's end, not in its `finally`: a task may die before its first step."""
-        call = Call(stream, dict(headers), self._limits)  # type: ignore[arg-type]  # our connection makes CallStreams
+        lease = Lease(self._room, waits=False)
+        stream.lease = lease  # type: ignore[attr-defined]  # our connection makes CallStreams
+        call = Call(stream, dict(headers), self._limits)  # type: ignore[arg-type]
         route = self._routes.get(call.path)
         streaming = route is not None and route.streaming
         task = self._spawn(call.answer(route), "stream" if streaming else "unary")
@@ -55,6 +59,7 @@ class Dispatcher(AbstractHandler):
 
         def over(_: asyncio.Task[None]) -> None:
             self._tasks.pop(stream, None)
+            lease.drop()
             release_stream()
 
         task.add_done_callback(over)
@@ -134,7 +139,7 @@ class Call:
     async def _request(self, route: Route) -> Message:
         try:
             async with asyncio.timeout(self._limits.arrival):
-                data = await self._stream.receive(self._limits.receive)
+                data = await self._stream.receive(self._limits)
         except TimeoutError:
             raise StatusError(
                 Code.DEADLINE_EXCEEDED, f"the request did not arrive within {self._limits.arrival:g} s"

@@ -43,6 +43,8 @@ logging.getLogger("hpack").setLevel(logging.INFO)
 
 WINDOW = 1 * MIB
 """Bytes a peer may send on one connection before we have read them."""
+STREAM_WINDOW = WINDOW // 4
+"""Bytes of one call among these: a call that is not read leaves room on the connection for others."""
 UNREAD = 1 * MIB
 """Bytes of ours that may wait for a peer that does not read. Messages stop far below; only answers to floods get here."""
 
@@ -129,7 +131,7 @@ class CallProtocol(H2Protocol):
         return {
             SettingCodes.ENABLE_PUSH: 0,
             SettingCodes.MAX_CONCURRENT_STREAMS: self.limits.calls,
-            SettingCodes.INITIAL_WINDOW_SIZE: WINDOW,
+            SettingCodes.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
             SettingCodes.MAX_HEADER_LIST_SIZE: H2Connection.DEFAULT_MAX_HEADER_LIST_SIZE,
         }
 

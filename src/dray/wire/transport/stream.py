@@ -12,10 +12,14 @@ from grpclib.protocol import Buffer, Connection, EventsProcessor, Stream
 from h2.errors import ErrorCodes
 from h2.exceptions import H2Error, TooManyStreamsError
 
+from dray.wire.limits import Limits
 from dray.wire.status import BrokenMessage, Code
 from dray.wire.transport.messages import PREFIX, length_of
+from dray.wire.transport.room import SMALL, Lease
 
 Headers = list[tuple[str, str]]
+_CRUMB = 64
+"""Bytes of a chunk that the next one is added to: each chunk takes some memory of its own."""
 FRAME = 2**16
 """Most bytes written at once: some peers allow frames of many MiB, which would all wait in our memory."""
 
@@ -38,9 +42,13 @@ class Inbox(Buffer):
 
     def add(self, data: bytes, ack_size: int) -> None:
         """Called by the protocol for each DATA frame. Empty ones are legal anywhere, and cost the sender nothing."""
-        if ack_size:
-            self._chunks.append((data, ack_size))
-            self._wake()
+        if not ack_size:
+            return
+        if self._chunks and len(self._chunks[-1][0]) < _CRUMB:
+            before, size = self._chunks.pop()
+            data, ack_size = before + data, size + ack_size
+        self._chunks.append((data, ack_size))
+        self._wake()
 
     def eof(self) -> None:
         """The peer has ended its side."""
@@ -93,6 +101,8 @@ class CallStream(Stream):
     """One call, on either side."""
 
     lost = ""
+    lease: Lease
+    """Given by whoever reads messages, and given back when the call is over."""
 
     def init_stream(self, stream_id: int, connection: Connection) -> None:
         """Called by grpclib as soon as the stream has its number."""
@@ -112,16 +122,35 @@ class CallStream(Stream):
         for event in (self.headers_received, self.trailers_received, self.window_updated):
             event.set()
 
-    async def receive(self, limit: int) -> bytes | None:
-        """The bytes of the next message, None at the end. BrokenMessage if the peer's framing is wrong or too large."""
+    async def receive(self, limits: Limits) -> bytes | None:
+        """The bytes of the next message, None at the end. BrokenMessage if the peer's framing is wrong or too large.
+
+        The room for a large message is taken before it is read, and kept until the next one is asked for.
+        """
+        self.lease.drop()
         prefix = await self.buffer.read(PREFIX)
         if not prefix:
             return None
-        length = length_of(prefix, limit)
-        data = await self.buffer.read(length) if length else b""
+        length = length_of(prefix, limits.receive)
+        await self.lease.take(length)
+        data = await self._body(length, limits.arrival) if length else b""
         if len(data) < length:
             raise BrokenMessage(Code.INTERNAL, "the stream ended in the middle of a message")
         return data
+
+    async def _body(self, length: int, seconds: float) -> bytes:
+        """A large message that stops half-way must not keep its room."""
+        if length <= SMALL:
+            return await self.buffer.read(length)
+        try:
+            async with asyncio.timeout(seconds) as late:
+                return await self.buffer.read(length)
+        except TimeoutError:
+            if not late.expired():
+                raise
+            raise BrokenMessage(
+                Code.DEADLINE_EXCEEDED, f"a message of {length} bytes did not arrive within {seconds:g} s"
+            ) from None
 
     async def wait_headers(self) -> dict[str, str]:
         """The response's headers, as they arrive."""
