@@ -131,7 +131,10 @@ def test_what_a_node_may_ask(
 
 def test_a_node_gets_tokens_that_end_with_its_own_pods_alone() -> None:
     asked = Asked("create", "serviceaccounts", "ns", "account", "token")
-    check_token(node("n1"), asked, {"spec": {"nodeName": copied("n1")}})
+    volume = {"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    check_token(node("n1"), asked, {"spec": {"nodeName": copied("n1"), "volumes": [volume]}})
+    with pytest.raises(DeniedError, match="no volume of the pod has a token"):
+        check_token(node("n1"), asked, {"spec": {"nodeName": copied("n1"), "volumes": []}})
     others: tuple[Mapping[str, Any] | None, ...] = (
         None,
         {},
