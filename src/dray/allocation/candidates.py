@@ -26,9 +26,9 @@ CounterKey = tuple[str, str]
 
 _MAKING: Final = 2
 _EVALUATION: Final = 32
+"""What it costs a budget to look at a device, and to ask selectors about it, at least."""
 _SELECTOR: Final = LOOK // 2
 """One may take half a second: the clock is looked at after every second one, which is less than it costs to ask one."""
-"""What it costs a budget to look at a device, and to ask selectors about it, at least."""
 
 
 class Selectors(Protocol):
