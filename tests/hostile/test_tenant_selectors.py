@@ -158,6 +158,14 @@ OTHERS = {
     "macros that double": (f"optional.of(1){'.optMap(x, x)' * 15}.hasValue()", "does not compile: "),
     "maps of maps": (shared("Z == Z", 30, "{1: 1}", "{{1: {0}, 2: {0}}}"), WORK),
     "maps by maps": (shared("Z == Z", 30, "{1: 1}", "{{{0}: {0}}}"), "does not compile: "),
+    "four million matches": (
+        shared("lists.range(1000).all(i, Z.findAll('9').size() > 0)", 12, "'9'", "{0} + {0}"),
+        WORK,
+    ),
+    "a name of half a megabyte": (
+        shared("format.dns1123Subdomain().validate(Z.replace('9', 'a.')).hasValue()", 18, "'9'", "{0} + {0}"),
+        "answered: True",
+    ),
     "a long list": ("lists.range(900000).size() == 900000", "answered: True"),
     "an honest one at 12 % of the cost limit": (
         "lists.range(20000).all(x, x >= 0) && device.attributes['d'].name != ''",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dray.allocation.budget import Spending, unlimited
+from dray.allocation.budget import LOOK, Spending, unlimited
 from dray.allocation.faults import AllocationError, SelectorError
 from dray.allocation.features import Features
 from dray.allocation.pools import Pool, device_is_for
@@ -27,6 +27,8 @@ CounterKey = tuple[str, str]
 _MAKING: Final = 2
 _EVALUATION: Final = 32
 """What it costs a budget to look at a device, and to ask selectors about it, at least."""
+_SELECTOR: Final = LOOK // 2
+"""One may take half a second: the clock is looked at after every second one, which is less than it costs to ask one."""
 
 
 class Selectors(Protocol):
@@ -172,7 +174,7 @@ class DeviceList:
         for number, selector in enumerate(selectors):
             if selector.cel is None:
                 raise AllocationError(f"{where}: selector #{number}: CEL expression empty")
-            self.budget.check()  # one may take half a second
+            self.budget.charge(_SELECTOR)
             try:
                 if not self._selectors.matches(
                     selector.cel.expression, candidate.id.driver, candidate.device

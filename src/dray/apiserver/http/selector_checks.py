@@ -19,8 +19,8 @@ from dray.errors import Error, InvalidError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.threads import Threads
 
-SECONDS: Final = 30.0
-"""For all selectors of a request, with the wait for its turns: half of what a client waits for an answer."""
+SECONDS: Final = 60.0
+"""For all selectors of a request, with the wait for its turns: Kubernetes ends a request after so long."""
 KEPT_BYTES: Final = 16 << 20
 
 T = TypeVar("T")

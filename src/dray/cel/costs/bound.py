@@ -37,6 +37,7 @@ _PAIRS: Final = frozenset(
 )
 _CALL: Final = 32
 """What a function does whatever it is given."""
+_MATCH: Final = 8
 _ZONE: Final = 500
 """Looking for a time zone."""
 _OPAQUE: Final = 8
@@ -196,7 +197,9 @@ class _Bound:
             product = values[0].size
             for one in values[1:]:
                 product = min(product * (one.size + 1), ENDLESS)
-            self._spend(total + (product >> 4))
+            self._spend(
+                total + (product >> 4) + (_MATCH * (values[0].length + 1) if function == "findAll" else 0)
+            )
             return _of(product, product) if function == "replace" else _of(total + 1, 2 * total)
         if function in _PAIRS:
             self._spend(min(total * max(one.length + 1 for one in values), ENDLESS))

@@ -22,11 +22,12 @@ _MADE: Final = 2
 _ITEM: Final = 4
 """Making an item of a list that was not there before."""
 _TEXT_ITEM: Final = 6
-_PARSED: Final = 10
+_PARSED: Final = 30
 _ZONE: Final = 500
 """Looking for a time zone, which may read a file."""
 _COMPARISON: Final = 8
 _INSTRUCTION: Final = 8
+_MATCH: Final = 8
 _SHORT, _SHORT_PART, _MEDIUM = 2_500, 100, 30_000
 _COMPARED: Final = 8
 """Python compares 2⁸ characters in a step where it searches naively."""
@@ -277,6 +278,19 @@ _BY_FUNCTION: dict[str, Work] = {
 }
 
 
+def _with_matches(found: Work) -> Work:
+    """A call for each match, and there may be one at each character."""
+
+    def work(run: Run, values: Sequence[Value]) -> int:
+        matches = len(values[0]) + 1 if values[0].__class__ is str else 0
+        if len(values) > 2 and values[2].__class__ is int and values[2] >= 0:
+            matches = min(matches, values[2])
+        return found(run, values) + _MATCH * matches
+
+    return work
+
+
 def work_of(function: str, *, has_pattern: bool = False) -> Work:
     """The rule of a function; `has_pattern` where the pattern was compiled with the expression."""
-    return _known_pattern if has_pattern else _BY_FUNCTION.get(function, _everything)
+    found = _known_pattern if has_pattern else _BY_FUNCTION.get(function, _everything)
+    return _with_matches(found) if function == "findAll" else found
