@@ -172,11 +172,18 @@ class SocketNode:
         """One that does nothing wrong, for as long as all runs; gives the kubelet's devices from then on."""
         plugin = Plugin(first=listed("a", "b", "c"))
         await self.stack.enter_async_context(plugin.serving(self.plugins / "good.sock"))
+        await self.register_good_plugin()
+        return await self.devices()
+
+    async def register_good_plugin(self) -> None:
+        """Also again, with a kubelet that has just started."""
         request = RegisterRequest(version=VERSION, endpoint="good.sock", resource_name=GPU)
         async with connect(self.plugins / "kubelet.sock", timeout=60) as channel:
             await DevicePluginRegistrationClient(channel).register(request)
         await self.wait(lambda: self.allocatable().get(GPU) == "3", "the good plugin's devices")
-        return await self.devices()
+        async with asyncio.timeout(60):
+            while not any(name == GPU for name, _ in await self.devices()):
+                await asyncio.sleep(0.1)  # it limits how often it is asked
 
     async def start_agent(self) -> None:
         devices = [{"name": "gpu", "count": 4, "resourceName": GPU}]
