@@ -40,6 +40,11 @@ FAULTS = (
 Json = dict[str, Any]
 
 
+CONFIG: Json = {
+    "dray": {"doors": {"*": "both"}, "sim": {"devices": [{"name": "gpu", "count": 4, "resourceName": GPU}]}}
+}
+
+
 class Program:
     """One process under limits, and what it takes of the machine."""
 
@@ -185,12 +190,10 @@ class SocketNode:
             while not any(name == GPU for name, _ in await self.devices()):
                 await asyncio.sleep(0.1)  # it limits how often it is asked
 
-    async def start_agent(self) -> None:
-        devices = [{"name": "gpu", "count": 4, "resourceName": GPU}]
-        (self.root / "agent.json").write_text(
-            json.dumps({"dray": {"doors": {"*": "both"}, "sim": {"devices": devices}}})
-        )
-        (self.root / "host/dev").mkdir(parents=True)
+    async def start_agent(self, config: Json = CONFIG) -> None:
+        """On the host below `host`, which has nothing unless a test has put it there."""
+        (self.root / "agent.json").write_text(json.dumps(config))
+        (self.root / "host/dev").mkdir(parents=True, exist_ok=True)
         (self.root / "host/dev/null").touch()
         places = {
             "config": "agent.json",
