@@ -37,8 +37,8 @@ def settings(*pairs: tuple[int, int]) -> bytes:
 
 
 def words(*headers: tuple[str, str]) -> bytes:
-    """Headers as bytes that refer to nothing said before."""
-    return Encoder().encode(list(headers))
+    """Headers as bytes that refer to nothing said before; plain, for Huffman's code takes Python long."""
+    return Encoder().encode(list(headers), huffman=False)
 
 
 def asking(path: str, *more: tuple[str, str]) -> bytes:
@@ -191,7 +191,7 @@ def continuation_flood(rng: random.Random, method: Method) -> Iterator[bytes]:
 
 
 def huge_headers(rng: random.Random, method: Method) -> Iterator[bytes]:
-    more = [(f"x-{number}", "v" * rng.choice((1, 4000))) for number in range(rng.choice((20, 3000)))]
+    more = [(f"x-{number}", "v" * rng.choice((1, 4000))) for number in range(rng.choice((20, 800)))]
     data = asking(method[0], *more)
     yield h2(HEADERS, 0, 1, data[:16_384])
     pieces = [data[start : start + 16_384] for start in range(16_384, len(data), 16_384)] or [b""]

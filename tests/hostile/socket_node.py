@@ -40,6 +40,11 @@ FAULTS = (
 Json = dict[str, Any]
 
 
+CONFIG: Json = {
+    "dray": {"doors": {"*": "both"}, "sim": {"devices": [{"name": "gpu", "count": 4, "resourceName": GPU}]}}
+}
+
+
 class Program:
     """One process under limits, and what it takes of the machine."""
 
@@ -172,18 +177,23 @@ class SocketNode:
         """One that does nothing wrong, for as long as all runs; gives the kubelet's devices from then on."""
         plugin = Plugin(first=listed("a", "b", "c"))
         await self.stack.enter_async_context(plugin.serving(self.plugins / "good.sock"))
+        await self.register_good_plugin()
+        return await self.devices()
+
+    async def register_good_plugin(self) -> None:
+        """Also again, with a kubelet that has just started."""
         request = RegisterRequest(version=VERSION, endpoint="good.sock", resource_name=GPU)
         async with connect(self.plugins / "kubelet.sock", timeout=60) as channel:
             await DevicePluginRegistrationClient(channel).register(request)
         await self.wait(lambda: self.allocatable().get(GPU) == "3", "the good plugin's devices")
-        return await self.devices()
+        async with asyncio.timeout(60):
+            while not any(name == GPU for name, _ in await self.devices()):
+                await asyncio.sleep(0.1)  # it limits how often it is asked
 
-    async def start_agent(self) -> None:
-        devices = [{"name": "gpu", "count": 4, "resourceName": GPU}]
-        (self.root / "agent.json").write_text(
-            json.dumps({"dray": {"doors": {"*": "both"}, "sim": {"devices": devices}}})
-        )
-        (self.root / "host/dev").mkdir(parents=True)
+    async def start_agent(self, config: Json = CONFIG) -> None:
+        """On the host below `host`, which has nothing unless a test has put it there."""
+        (self.root / "agent.json").write_text(json.dumps(config))
+        (self.root / "host/dev").mkdir(parents=True, exist_ok=True)
         (self.root / "host/dev/null").touch()
         places = {
             "config": "agent.json",

@@ -6,7 +6,6 @@ The real `dray kubelet` and `dray agent` run as programs under a limit of memory
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import random
 import sys
@@ -221,9 +220,11 @@ async def hostile_plugin(node: SocketNode, lane: int, server: HostileServer) -> 
     )
 
     async def register() -> None:
-        with contextlib.suppress(Error):
+        try:
             async with connect(node.plugins / "kubelet.sock", timeout=PATIENCE) as channel:
                 await deviceplugin.DevicePluginRegistrationClient(channel).register(request)
+        except Error:
+            server.reached.set()  # it comes no further
 
     async with server.serving(path):
         call = asyncio.ensure_future(register())

@@ -86,3 +86,10 @@ def test_a_contradiction_is_told_and_agreement_is_not(
     merge_responses([grant("a/b", one), grant("c/d", other)])
     assert len(caplog.records) == lines
     assert all("contradict in one container" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("env", [{"": "x"}, {"A=B": "x"}, {"A\0": "x"}, {"A": "x\0"}])
+def test_variables_that_no_program_can_have(env: dict[str, str]) -> None:
+    response = ContainerAllocateResponse(envs=env).SerializeToString()
+    with pytest.raises(ProtocolError, match="answered Allocate wrongly: environment variable"):
+        merge_responses([Grant("uid", "main", "example.com/x", {}, response)])

@@ -13,7 +13,7 @@ from dray.errors import Error, HardwareError, UnavailableError
 from dray.kubelet.devices.known import Device, KnownDevices
 from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.endpoint import PluginEndpoint, Timeouts
-from dray.kubelet.plugins.quota import OF_ONE
+from dray.kubelet.plugins.quota import DEVICES_OF_ANY, DEVICES_OF_SOCKET, OF_ONE
 from dray.runtime.clock import settle
 from tests.kubelet.plugins.real_plugin import (
     RESOURCE,
@@ -328,3 +328,22 @@ async def test_a_plugin_that_brings_ever_new_names_is_stopped(tmp_path: Path, re
         await made.connect("example.com/0", tmp_path / "s")
         await made.connect("example.com/more", tmp_path / "t")
         assert len(made.endpoints) == OF_ONE + 1
+
+
+async def test_the_devices_of_all_resources_of_a_socket_count_together(
+    tmp_path: Path, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    many = Plugin(first=devices(*(f"{number:06}" for number in range(DEVICES_OF_SOCKET - 100))))
+    async with connections(recorder) as made, many.serving(tmp_path / "s"), Plugin().serving(tmp_path / "t"):
+        for name in ("one", "two"):
+            await made.connect(f"example.com/{name}", tmp_path / "s")
+            await wait_until(lambda name=name: f"example.com/{name}" in recorder.newest)  # type: ignore[misc]
+        await made.connect("example.com/good", tmp_path / "t")
+        await wait_until(lambda: "example.com/good" in recorder.newest)
+        counts = {name.partition("/")[2]: len(listed) for name, listed in recorder.newest.items()}
+        assert counts == {"one": DEVICES_OF_SOCKET - 100, "two": DEVICES_OF_ANY, "good": 2}
+        assert "too many devices" in caplog.text
+        # What is given up makes room.
+        await made.disconnect("example.com/one", tmp_path / "s")
+        await made.connect("example.com/three", tmp_path / "s")
+        await wait_until(lambda: len(recorder.newest.get("example.com/three", ())) > DEVICES_OF_ANY)

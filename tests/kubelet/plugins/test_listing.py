@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.kubelet.devices.known import Device
-from dray.kubelet.plugins.listing import MOST_DEVICES, read
+from dray.kubelet.plugins.listing import LONGEST_ID, MOST_DEVICES, read
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Device as WireDevice
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ListAndWatchResponse, NUMANode, TopologyInfo
 
@@ -28,6 +28,11 @@ def wire(name: str, *nodes: int, health: str = "Healthy", topology: bool = False
             ("1 ids listed again",),
         ),
         ([wire(""), wire("a"), wire("")], (Device("a"),), ("2 devices without an id",)),
+        (
+            [wire("i" * LONGEST_ID), wire("i" * (LONGEST_ID + 1))],
+            (Device("i" * LONGEST_ID),),
+            ("1 devices with an id of more than 4096 characters",),
+        ),
         ([wire("a", -1)], (Device("a"),), ("1 devices on NUMA nodes that cannot be",)),
         (
             [wire("a", -5, 2, 2**62), wire("b", 2**63 - 1), wire("c", 1024), wire("d", 1023)],

@@ -6,7 +6,13 @@ import pytest
 
 from dray.errors import UnavailableError
 from dray.kubelet.devices.known import GRACE
-from dray.kubelet.plugins.quota import Quota
+from dray.kubelet.plugins.quota import (
+    DEVICES_OF_ANY,
+    DEVICES_OF_NODE,
+    DEVICES_OF_SOCKET,
+    Quota,
+    most_devices,
+)
 
 A, B, C = Path("/a"), Path("/b"), Path("/c")
 
@@ -38,3 +44,17 @@ def test_names_are_forgotten_with_the_grace() -> None:
     with pytest.raises(UnavailableError):
         quota.take(B, "y", 99.0 + GRACE)
     quota.take(B, "y", 100.0 + GRACE)
+
+
+@pytest.mark.parametrize(
+    ("of_socket", "of_node", "most"),
+    [
+        (0, 0, DEVICES_OF_SOCKET),
+        (1000, 5000, DEVICES_OF_SOCKET - 1000),
+        (0, DEVICES_OF_NODE - 1000, 1000),
+        (DEVICES_OF_SOCKET, DEVICES_OF_SOCKET, DEVICES_OF_ANY),
+        (0, DEVICES_OF_NODE + 7, DEVICES_OF_ANY),
+    ],
+)
+def test_devices_of_all_resources_count_together(of_socket: int, of_node: int, most: int) -> None:
+    assert most_devices(of_socket, of_node) == most

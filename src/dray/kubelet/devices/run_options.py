@@ -13,6 +13,7 @@ from dray.kubelet.devices.grants import Grant
 from dray.kubelet.pods.contract import RunOptions
 from dray.runtime.logs import get_log
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import ContainerAllocateResponse
+from dray.wire.status import cut
 
 _log = get_log("kubelet.devices.run_options")
 
@@ -59,6 +60,7 @@ class _Merged:
 
     def add(self, grant: Grant, response: ContainerAllocateResponse) -> None:
         for name, value in sorted(response.envs.items()):
+            _check_variable(name, value)
             _tell(grant, name, self.env.setdefault(name, value), value)
         for device in response.devices:
             node = DeviceNode(device.host_path, device.container_path, device.permissions)
@@ -72,6 +74,14 @@ class _Merged:
             _tell(grant, name, self.annotations.setdefault(name, value), value)
         for cdi in response.cdi_devices:
             self.cdi_devices.setdefault(cdi.name)
+
+
+def _check_variable(name: str, value: str) -> None:
+    """No program can be started with others."""
+    if not name or "=" in name or "\0" in name + value:
+        raise InvalidError(
+            f"environment variable {cut(name)!r} must have a name without '=', and no zero byte", field="envs"
+        )
 
 
 def _tell(grant: Grant, name: str, kept: str, dropped: str) -> None:

@@ -18,7 +18,7 @@ from dray.kubelet.plugins.endpoint import (
     asked_options,
     dial,
 )
-from dray.kubelet.plugins.quota import Quota
+from dray.kubelet.plugins.quota import Quota, most_devices
 from dray.kubelet.turns import Pace, Turns
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
@@ -55,6 +55,7 @@ class Connections:
         self._timeouts = timeouts
         self._endpoints: dict[tuple[str, Path], PluginEndpoint] = {}
         self._closing: set[PluginEndpoint] = set()
+        self._listed_by: dict[PluginEndpoint, int] = {}
         self._group: asyncio.TaskGroup | None = None
         self._hosting = asyncio.Event()
         self._quota = Quota()
@@ -143,8 +144,20 @@ class Connections:
         await self._close(endpoint)
 
     def _listed(self, endpoint: PluginEndpoint, devices: Sequence[Device]) -> None:
-        if self._endpoints.get((endpoint.resource, endpoint.path)) is endpoint:
-            self._devices.listed(endpoint.resource, devices, endpoint)
+        if self._endpoints.get((endpoint.resource, endpoint.path)) is not endpoint:
+            return
+        others = [(one.path, count) for one, count in self._listed_by.items() if one is not endpoint]
+        of_socket = sum(count for path, count in others if path == endpoint.path)
+        most = most_devices(of_socket, sum(count for _, count in others))
+        if len(devices) > most:
+            beyond = len(devices) - most
+            _log.warning(
+                "device plugins list too many devices, the rest is left out",
+                resource=endpoint.resource,
+                beyond=beyond,
+            )
+        self._listed_by[endpoint] = min(len(devices), most)
+        self._devices.listed(endpoint.resource, devices[:most], endpoint)
 
     def _drop(self, endpoint: PluginEndpoint) -> None:
         del self._endpoints[endpoint.resource, endpoint.path]
@@ -152,6 +165,7 @@ class Connections:
 
     def _end(self, endpoint: PluginEndpoint) -> None:
         endpoint.is_stopped = True
+        self._listed_by.pop(endpoint, None)
         self._closing.add(endpoint)
         self._devices.disconnected(endpoint.resource, endpoint)
 

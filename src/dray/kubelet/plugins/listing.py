@@ -13,6 +13,9 @@ NUMA_NODES = 1024
 MOST_DEVICES = 131_072
 """Of one resource. A device takes some hundreds of bytes here, and a plugin could list a million in one message."""
 
+LONGEST_ID = 4096
+"""Characters of an id. It goes into requests, checkpoints and the status of a pod, which is at most 1.5 MiB."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listing:
@@ -25,10 +28,13 @@ class Listing:
 def read(message: ListAndWatchResponse) -> Listing:
     """In the plugin's order, each id once: the last entry for it counts, as in a kubelet."""
     found: dict[str, Device] = {}
-    nameless = misplaced = 0
+    nameless = shouting = misplaced = 0
     for one in islice(message.devices, MOST_DEVICES):
         if not one.ID:
             nameless += 1
+            continue
+        if len(one.ID) > LONGEST_ID:
+            shouting += 1
             continue
         device = from_wire(one)
         if device.nodes and not (device.nodes[0] >= 0 and device.nodes[-1] < NUMA_NODES):
@@ -39,7 +45,8 @@ def read(message: ListAndWatchResponse) -> Listing:
     counts = {
         f"devices beyond the first {MOST_DEVICES}": beyond,
         "devices without an id": nameless,
-        "ids listed again": len(message.devices) - beyond - nameless - len(found),
+        f"devices with an id of more than {LONGEST_ID} characters": shouting,
+        "ids listed again": len(message.devices) - beyond - nameless - shouting - len(found),
         "devices on NUMA nodes that cannot be": misplaced,
     }
     faults = tuple(f"{count} {text}" for text, count in counts.items() if count)

@@ -1,4 +1,7 @@
-"""How many resources a plugin may bring. Each has a connection and, for some minutes after it went, a name in the Node."""
+"""How many resources a plugin may bring, and how many devices.
+
+Each resource has a connection and, for some minutes after it went, a name in the Node; a device takes some hundreds of bytes here.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,14 @@ from dray.errors import UnavailableError
 from dray.kubelet.devices.known import GRACE
 
 OF_ONE, OF_ALL = 64, 1024
+DEVICES_OF_SOCKET, DEVICES_OF_NODE = 131_072, 524_288
+DEVICES_OF_ANY = 256
+"""A resource may have so many in any case: whoever lists without end takes nothing from those who come later."""
+
+
+def most_devices(of_socket: int, of_node: int) -> int:
+    """How many a resource may list, where the others of its socket and of the node have so many."""
+    return max(DEVICES_OF_ANY, min(DEVICES_OF_SOCKET - of_socket, DEVICES_OF_NODE - of_node))
 
 
 class Quota:
