@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dray.apiserver.access.identity import admin, node
-from tests.apiserver.http.asking import MERGE, PODS, Asking, asking
+from tests.apiserver.http.asking import APPLY, MERGE, PODS, Asking, asking
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 NODES = "/api/v1/nodes"
@@ -174,3 +174,21 @@ async def test_nothing_of_another_node(server: Asking) -> None:
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "on-n2"}}
     await refused(server, "POST", f"{PODS}/on-n2/eviction", eviction, own, plain)
     await refused(server, "POST", PODS, _pod("mine", "n1"), own, plain)
+
+
+async def test_a_write_about_a_pod_that_is_gone_finds_and_makes_nothing(server: Asking) -> None:
+    """As with Kubernetes: a kubelet whose pod was just deleted is told so."""
+    gone = f"{PODS}/gone"
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "gone"}}
+    whole = {"apiVersion": "v1", "kind": "Pod", **_pod("gone", "n1"), "status": {"phase": "Running"}}
+    for method, path, body, kind in (
+        ("PATCH", f"{gone}/status", {"status": {"phase": "Failed"}}, MERGE),
+        ("PATCH", f"{gone}/status?fieldManager=x", whole, APPLY),
+        ("PUT", f"{gone}/status", whole, "application/json"),
+        ("POST", f"{gone}/eviction", eviction, "application/json"),
+        ("DELETE", gone, None, "application/json"),
+    ):
+        code, found = await server.ask(method, path, body, kind)
+        assert code == 404 and found["reason"] == "NotFound", (method, path, found)
+    server.become(admin())
+    assert (await server.ask("GET", gone, None, MERGE))[0] == 404

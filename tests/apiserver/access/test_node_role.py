@@ -57,7 +57,9 @@ PODS: list[Row] = [
     *((f"pods/{one}", "ns", "mine", "", WRITES) for one in ("status", "eviction")),
     *((f"pods/{one}", "ns", "mine", OWN, ()) for one in ("log", "exec", "binding", "ephemeralcontainers")),
     *((f"pods/{one}", "ns", "theirs", "", ()) for one in ("status", "eviction", "log", "binding")),
-    *((f"pods/{one}", "ns", "none", "", ()) for one in ("status", "eviction")),
+    # Let through to be told that it is not found.
+    ("pods", "ns", "none", "", ("delete",)),
+    *((f"pods/{one}", "ns", "none", "", WRITES) for one in ("status", "eviction")),
 ]
 DEVICES: list[Row] = [
     (SLICES, "", "s-n1", "", (*READS, *WRITES, "delete")),

@@ -90,9 +90,9 @@ def _may_write(node: str, asked: Asked, cluster: Cluster) -> bool:
             return fields.get("spec.nodeName") == node
         return verb in _WRITES
     if door == PODS:
-        return verb == "delete" and _is_own_pod(node, asked, cluster)
+        return verb == "delete" and _is_own_or_gone(node, asked, cluster)
     if door in (f"{PODS}/status", f"{PODS}/eviction"):
-        return verb in ("create", "update", "patch") and _is_own_pod(node, asked, cluster)
+        return verb in ("create", "update", "patch") and _is_own_or_gone(node, asked, cluster)
     if door == f"{CLAIMS}/status":
         is_used = (CLAIMS, asked.namespace, asked.name) in _used(cluster.pods_of(node))
         return verb in ("update", "patch") and is_used
@@ -102,6 +102,12 @@ def _may_write(node: str, asked: Asked, cluster: Cluster) -> bool:
 def _is_own_pod(node: str, asked: Asked, cluster: Cluster) -> bool:
     found = cluster.get(PODS, asked.namespace, asked.name) if asked.name else None
     return found is not None and _spec(found).get("nodeName") == node
+
+
+def _is_own_or_gone(node: str, asked: Asked, cluster: Cluster) -> bool:
+    """A kubelet that writes about a pod which was just deleted is told that it is not found, as by Kubernetes."""
+    is_gone = bool(asked.name) and cluster.get(PODS, asked.namespace, asked.name) is None
+    return is_gone or _is_own_pod(node, asked, cluster)
 
 
 def _is_own_slice(node: str, asked: Asked, cluster: Cluster) -> bool:
