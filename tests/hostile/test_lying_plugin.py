@@ -266,6 +266,20 @@ async def test_what_was_kept_can_be_read_again(node: SocketNode) -> None:
     await node.start_good_plugin()
 
 
+ENDPOINTS = (
+    "../../../elsewhere.sock",
+    "link.sock",
+    "..",
+    "",
+    ".",
+    "/",
+    "\0",
+    "x" * 300,
+    "kubelet.sock",
+    "../../kubeconfig",
+)
+
+
 async def test_names_of_resources_and_endpoints(node: SocketNode) -> None:
     async with Plugin().serving(node.plugins / "names.sock"):
         for name in RESOURCES:
@@ -282,21 +296,10 @@ async def test_names_of_resources_and_endpoints(node: SocketNode) -> None:
     elsewhere = node.root.parent / "elsewhere.sock"
     server = await asyncio.start_unix_server(listen, elsewhere)
     (node.plugins / "link.sock").symlink_to(elsewhere)
-    for endpoint in (
-        "../../../elsewhere.sock",
-        "link.sock",
-        "..",
-        "",
-        ".",
-        "/",
-        "\0",
-        "x" * 300,
-        "kubelet.sock",
-        "../../kubeconfig",
-    ):
-        with pytest.raises(Error) as caught:
-            await register(node, "lies.example/elsewhere", endpoint)
-        assert "failed to" in str(caught.value), endpoint
+    # A plugin that is about to listen is waited for, each for ten seconds.
+    calls = [register(node, "lies.example/elsewhere", endpoint) for endpoint in ENDPOINTS]
+    for endpoint, error in zip(ENDPOINTS, await asyncio.gather(*calls, return_exceptions=True), strict=True):
+        assert isinstance(error, Error) and "failed to" in str(error), (endpoint, error)
     server.close()
     elsewhere.unlink()
     # Whoever listens there hears how HTTP/2 begins, and no call before it has answered.
