@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,12 @@ BANNED = {"utils", "util", "common", "helpers", "helper", "base", "misc", "share
 
 
 def _is_async(path: Path, node: ast.AST) -> bool:
+    """Pure rooms have none."""
     return path.relative_to(SOURCE).parts[0] in PURE or path.match("drivers/*/prepare.py")
 
 
 def _is_loose_task(path: Path, node: ast.Call) -> bool:
+    """Tasks are created in `runtime/` or in a group."""
     if path.relative_to(SOURCE).parts[0] == "runtime" or not isinstance(node.func, ast.Attribute):
         return False
     owner = node.func.value
@@ -36,6 +37,10 @@ def _is_loose_task(path: Path, node: ast.Call) -> bool:
 
 
 def _swallows(path: Path, node: ast.ExceptHandler) -> bool:
+    """Only the workqueue and the gRPC adaptor catch everything. A forked copy must never return to its caller's code.
+
+    A handler that cleans up and raises again catches nothing.
+    """
     if path.relative_to(SOURCE).as_posix() in CATCH_EVERYTHING:
         return False
     named = isinstance(node.type, ast.Name) and node.type.id not in ("Exception", "BaseException")
@@ -46,6 +51,7 @@ def _swallows(path: Path, node: ast.ExceptHandler) -> bool:
 
 
 def _is_possessive(path: Path, node: ast.Constant) -> bool:
+    """CPython before 3.11.5 matches possessive quantifiers and atomic groups wrongly; unambiguous patterns need neither."""
     return isinstance(node.value, str) and any(sign in node.value for sign in ("*+", "++", "?+", "}+", "(?>"))
 
 
@@ -60,18 +66,6 @@ RULES: dict[type[ast.AST], Callable[[Path, Any], bool]] = {
 }
 
 
-@cache
-def _broken() -> dict[Callable[[Path, Any], bool], list[str]]:
-    """Where each rule is broken. Every file is parsed once, for all of them, and its tree is not kept."""
-    places: dict[Callable[[Path, Any], bool], list[str]] = {rule: [] for rule in RULES.values()}
-    for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text(), str(path))):
-            rule = RULES.get(type(node))
-            if rule is not None and rule(path, node):
-                places[rule].append(f"{path}:{getattr(node, 'lineno', 0)}")
-    return places
-
-
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
 def test_every_room_says_what_goes_in_and_out(room: Path) -> None:
     lines = (ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or "").splitlines()
@@ -79,23 +73,21 @@ def test_every_room_says_what_goes_in_and_out(room: Path) -> None:
     assert starts == ["In", "Out", "Next"], f"{room}/__init__.py needs the lines In:, Out: and Next:"
 
 
-def test_pure_rooms_have_no_async() -> None:
+def test_no_line_breaks_a_rule() -> None:
+    """The rules about single nodes of the syntax, in one test: every file is parsed and walked once for all of them."""
     assert any(_is_async(path, ast.Pass()) for path in FILES)
-    assert _broken()[_is_async] == []
+    broken = [
+        f"{path}:{getattr(node, 'lineno', 0)}: {rule.__name__}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text(), str(path)))
+        if (rule := RULES.get(type(node))) is not None and rule(path, node)
+    ]
+    assert broken == []
 
 
 def test_no_name_that_says_nothing() -> None:
     everywhere = [*SOURCE.rglob("*"), *Path("tests").rglob("*")]
     assert [str(path) for path in everywhere if path.stem.strip("_") in BANNED] == []
-
-
-def test_tasks_are_created_in_runtime_or_in_a_group() -> None:
-    assert _broken()[_is_loose_task] == []
-
-
-def test_only_the_workqueue_and_the_grpc_adaptor_catch_everything() -> None:
-    """A handler that cleans up and raises again catches nothing. A forked copy must never return to its caller's code."""
-    assert _broken()[_swallows] == []
 
 
 def test_files_stay_readable() -> None:
@@ -106,8 +98,3 @@ def test_files_stay_readable() -> None:
 def test_the_house_page_names_every_room() -> None:
     page = Path("docs/house.md").read_text()
     assert [room.name for room in ROOMS if f"`{room.name}/`" not in page] == []
-
-
-def test_no_possessive_patterns() -> None:
-    """CPython before 3.11.5 matches possessive quantifiers and atomic groups wrongly; unambiguous patterns need neither."""
-    assert _broken()[_is_possessive] == []

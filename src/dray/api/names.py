@@ -26,12 +26,12 @@ _VALUE: Final = f"({_KEY})?"
 _C_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
 
-# The same languages as above, written so that no input makes the match slow.
-# Possessive: Python keeps 200 bytes for each place to step back to, and a text may be as long as a tenant likes.
-_is_label: Final = re.compile(r"[a-z0-9]++(?:-++[a-z0-9]++)*+").fullmatch
-_is_subdomain: Final = re.compile(r"[a-z0-9]++(?:(?:-++|\.)[a-z0-9]++)*+").fullmatch
-_is_label_1035: Final = re.compile(r"[a-z][a-z0-9]*+(?:-++[a-z0-9]++)*+").fullmatch
-_is_key: Final = re.compile(r"[A-Za-z0-9]++(?:[-_.]++[A-Za-z0-9]++)*+").fullmatch
+# The same languages as above, written so that no input makes the match slow or large: a text may be as long as a tenant likes,
+# and Python keeps 200 bytes for each turn of a repeated group, but nothing for a repeated set of characters.
+_is_label: Final = re.compile(r"(?!-)[-a-z0-9]+(?<!-)").fullmatch
+_is_subdomain: Final = re.compile(r"(?![-.])(?!.*?(?:\.[-.]|-\.))[-.a-z0-9]+(?<![-.])", re.DOTALL).fullmatch
+_is_label_1035: Final = re.compile(r"(?![-0-9])[-a-z0-9]+(?<!-)").fullmatch
+_is_key: Final = re.compile(r"(?![-_.])[-_.A-Za-z0-9]+(?<![-_.])").fullmatch
 _is_c_identifier: Final = re.compile(_C_IDENTIFIER).fullmatch
 _is_config_key: Final = re.compile(_CONFIG_KEY).fullmatch
 _is_uuid: Final = re.compile(
