@@ -105,6 +105,7 @@ class Side:
             "TMPDIR": str(directory),
             "KUBE_EDITOR": str(editor),
             "LC_ALL": "C",
+            "GOGC": "off",  # 556 short lives: two fifths of the processor time of most of them is garbage collection
         }
 
     def run(self, line: Line) -> Outcome:

@@ -46,7 +46,7 @@ def test_the_script_prints_what_was_recorded(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=90,
+        timeout=240,
         check=False,
         env={**environment, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )

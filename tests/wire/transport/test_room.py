@@ -56,6 +56,18 @@ async def test_one_that_is_given_up_holds_up_nobody(is_let_in: bool) -> None:
     assert room.taken == (4 if is_let_in else 10)
 
 
+async def test_one_that_is_given_up_while_room_is_made_is_just_cancelled() -> None:
+    room = Room(10)
+    await room.wait(6)
+    waiting = asyncio.ensure_future(room.wait(9))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    room.give(6)
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert room.taken == 0 and room.take(10)
+
+
 async def test_a_small_message_needs_no_room() -> None:
     room = Room(10)
     lease = Lease(room, waits=False)

@@ -7,6 +7,7 @@ Small messages need no room here: whoever says little is always heard.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 
 from dray.wire.limits import MIB
@@ -49,7 +50,9 @@ class Room:
             if turn.done() and not turn.cancelled():
                 self.give(size)
             else:
-                self._waiting.remove((size, turn))
+                # Whoever gave back in this very turn of the loop has taken it off already.
+                with contextlib.suppress(ValueError):
+                    self._waiting.remove((size, turn))
                 self._let_in()
             raise
 
