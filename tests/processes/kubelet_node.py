@@ -228,9 +228,11 @@ class Node:
         await self.server.mark_deleted(name)
         await self.gone(name)
 
-    def log(self, name: str, container: str = "main", attempt: int = 0) -> list[str]:
+    async def first_line(self, name: str, container: str = "main", attempt: int = 0) -> str:
+        """Of what the container wrote: it runs before it has written anything."""
         (path,) = (self.root / "logs").glob(f"default_{name}_*/{container}/{attempt}.log")
-        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()]
+        (line,) = await self.wait(lambda: path.read_text().splitlines(), f"{name} to write a line")
+        return str(line.split(" ", 3)[3])
 
     def waits(self, name: str) -> str:
         """Why its first container waits; empty where it does not."""

@@ -217,6 +217,7 @@ async def test_the_next_kubelet_takes_over_what_runs(pods: Pods) -> None:
     pods.put("p", script("a", "echo $$$$; exec sleep 1000"))
     async with kubelet(pods):
         await pods.phase("p", "Running")
+        await wait_until(lambda: pods.log("p", "a"))
     (pid,) = map(int, pods.log("p", "a"))
     os.kill(pid, 0)
     status = pods.root / "state/status/default_p.json"

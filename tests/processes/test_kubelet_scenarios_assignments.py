@@ -62,7 +62,7 @@ async def test_assignments_are_kept(tmp_path: Path, what: Sequence[str]) -> None
         assert {name: await node.held(name) for name in before} == before
         for name, held in before.items():
             tapes = ",".join(held["main"])
-            assert node.log(name, attempt=node.restarts(name)) == [f"tapes={tapes}"]
+            assert await node.first_line(name, attempt=node.restarts(name)) == f"tapes={tapes}"
         await node.run("rest", container(tapes=1))
         await node.phase("rest", "Running")
         rest = (await node.held("rest"))["main"]
@@ -117,9 +117,9 @@ async def test_a_sidecar_keeps_its_own_and_an_init_container_hands_on(tmp_path: 
         held = await node.held("p")
         assert sorted(held) == ["main", "side"]
         assert held["main"] != held["side"]
-        logs = {name: node.log("p", name) for name in ("plain", "side", "last", "main")}
-        assert logs["plain"] == logs["side"] == [f"tapes={held['side'][0]}"]
-        assert logs["last"] == logs["main"] == [f"tapes={held['main'][0]}"]
+        lines = {name: await node.first_line("p", name) for name in ("plain", "side", "last", "main")}
+        assert lines["plain"] == lines["side"] == f"tapes={held['side'][0]}"
+        assert lines["last"] == lines["main"] == f"tapes={held['main'][0]}"
         await node.run("q", container(tapes=1))
         await node.phase("q", "Running")
         assert len(plugin.calls) == 2 + 4 + 1, plugin.calls
