@@ -228,11 +228,15 @@ class Node:
         await self.server.mark_deleted(name)
         await self.gone(name)
 
-    async def first_line(self, name: str, container: str = "main", attempt: int = 0) -> str:
-        """Of what the container wrote: it runs before it has written anything."""
+    def log(self, name: str, container: str = "main", attempt: int = 0) -> list[str]:
+        """The lines that the container has written by now: it runs before it has written any."""
         (path,) = (self.root / "logs").glob(f"default_{name}_*/{container}/{attempt}.log")
-        (line,) = await self.wait(lambda: path.read_text().splitlines(), f"{name} to write a line")
-        return str(line.split(" ", 3)[3])
+        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()]
+
+    async def first_line(self, name: str, container: str = "main", attempt: int = 0) -> str:
+        """Of a container that writes one."""
+        (line,) = await self.wait(lambda: self.log(name, container, attempt), f"{name} to write a line")
+        return str(line)
 
     def waits(self, name: str) -> str:
         """Why its first container waits; empty where it does not."""
