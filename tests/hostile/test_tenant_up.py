@@ -169,6 +169,9 @@ async def test_with_all_of_them_pending_pods_run_and_all_is_back_after_a_kill(pr
         await client.create(PODS, pod("after"), namespace=PLAIN)
         await wait_running(client, "plain", "later", "after")
         now = await conditions(client)
-        assert now.keys() == before.keys() >= {"knapsack", "numa", "alternatives", "endless"}
+        pods = (await client.list(PODS)).items
+        assert {one.metadata.name for one in pods if one.metadata.namespace == TENANT} == set(made)
+        # Some selectors are honest in the end: such a pod may have got its device meanwhile.
+        assert before.keys() >= now.keys() >= {"knapsack", "numa", "alternatives", "endless"}
         assert STOPPED in now["endless"]
     assert peak_memory(running.pid) < MOST_MEMORY
