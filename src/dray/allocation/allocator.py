@@ -9,7 +9,7 @@ from math import inf
 from uuid import uuid4
 
 from dray.allocation.bounds import Bounds
-from dray.allocation.budget import Budget, Spending, unlimited
+from dray.allocation.budget import UNLIMITED, Budget, Spending
 from dray.allocation.candidates import Candidate, CandidatesFor, DeviceList, Selectors, devices_of
 from dray.allocation.constraints import constraints_of
 from dray.allocation.faults import AllocationError, NodeAllocationError
@@ -68,7 +68,7 @@ class Allocator:
         candidates: CandidatesFor | None = None,
         budget: Budget | None = None,
     ) -> None:
-        self.budget = budget or unlimited()
+        self.budget = budget or UNLIMITED
         features = options.features
         wanted = tuple(Tier) if options.tier is None else (options.tier,)
         self.rules = Rules(

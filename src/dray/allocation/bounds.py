@@ -13,6 +13,7 @@ any other, so that the error comes up when, and only when, Kubernetes would meet
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 
 from dray.allocation.budget import Spending
 from dray.allocation.candidates import Candidate, Candidates
@@ -38,15 +39,21 @@ class Bounds:
     ) -> None:
         self.budget = budget
         self._plan = plan
-        self._requests = [one for claim in plan for requests in claim.requests for one in requests]
         self._candidates = candidates
         self._ledger = ledger
         self._constraints = constraints
         self._rules = rules
         self._kinds: dict[tuple[int, int], list[int]] = {}
         self._is_allowed: dict[int, bool] = {}
-        self._shortage = Shortage(plan, candidates, ledger, constraints, budget)
         self.failed: set[Hashable] = set()
+
+    @cached_property
+    def _requests(self) -> list[Request]:
+        return [one for claim in self._plan for requests in claim.requests for one in requests]
+
+    @cached_property
+    def _shortage(self) -> Shortage:
+        return Shortage(self._plan, self._candidates, self._ledger, self._constraints, self.budget)
 
     def is_allowed(self, claim: int) -> bool:
         """Whether steps of this claim and those after it may be left out.

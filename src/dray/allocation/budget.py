@@ -82,6 +82,5 @@ class Budget:
             )
 
 
-def unlimited() -> Budget:
-    """One that never ends."""
-    return Budget()
+UNLIMITED: Final = Budget()
+"""One that never ends; what it is charged changes nothing."""

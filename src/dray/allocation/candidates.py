@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from dray.allocation.budget import LOOK, Spending, unlimited
+from dray.allocation.budget import LOOK, UNLIMITED, Spending
 from dray.allocation.faults import AllocationError, SelectorError
 from dray.allocation.features import Features
 from dray.allocation.pools import Pool, device_is_for
@@ -111,7 +111,7 @@ class DeviceList:
         profile: Profile,
         budget: Spending | None = None,
     ) -> None:
-        self.budget: Spending = budget or unlimited()
+        self.budget: Spending = budget or UNLIMITED
         self._node = node
         self._selectors = selectors
         self._features = features

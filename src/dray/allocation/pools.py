@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from dray.allocation.budget import Spending, unlimited
+from dray.allocation.budget import UNLIMITED, Spending
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Features, Tier
 from dray.allocation.profiles import Profile
@@ -103,7 +103,7 @@ def gather_pools(
     candidates = slices.every
     if tier is not Tier.STABLE:
         candidates = slices.by_node.get(node.metadata.name, ()) + slices.shared
-    budget = budget or unlimited()
+    budget = budget or UNLIMITED
     groups: dict[PoolID, list[ResourceSlice]] = {}
     for one in candidates:
         budget.charge(1 + len(one.spec.devices or ()))

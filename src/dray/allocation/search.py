@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import Final
 
 from dray.allocation.bounds import Bounds
+from dray.allocation.budget import LOOK
 from dray.allocation.candidates import Candidates
 from dray.allocation.faults import AllocationError, StepLimitError
 from dray.allocation.ledger import Ledger
@@ -146,7 +147,6 @@ class Search:
     def _begin(self, request: Request, number: int, start: int) -> _Move | None:
         """Begin with the `number`th device of a request; None where the request has all of its devices."""
         self.steps += 1
-        self._charge(_STEP)
         if self.steps > self._limit:
             raise StepLimitError(
                 f"gave up after {self._limit} steps of searching: whether the claims fit here is not known",
@@ -156,6 +156,7 @@ class Search:
             return _Move.FAILED
         if number >= request.count:
             return None
+        self._charge(_STEP)
         results = len(self._ledger.picks[request.claim])
         if results + request.count - number > MAX_ALLOCATION_RESULTS:
             return self._exceeded(request)
@@ -212,19 +213,25 @@ class Search:
             if bounds.is_short(request, frame.number, frame.next):
                 return False
         blocked = ledger.blocked(request)
+        work = 0
         while (slot := self._candidates.next_match(request, frame.next, blocked)) >= 0:
             frame.next = slot + 1
             frame.slot = slot
+            if work >= LOOK:
+                self._charge(work)
+                work = 0
             if is_bounded and bounds.is_like(request, slot, frame.tried):
-                self._charge(1)
+                work += 1
                 continue
             candidate = devices[slot]
             if ledger.fits_capacity(request, candidate) and ledger.commit(request, candidate):
-                return True
-            self._charge(_TRIAL)
+                break
+            work += _TRIAL
             if is_bounded:
                 self._note_tried(frame)
-        return False
+        if work:
+            self._charge(work)
+        return slot >= 0
 
     def _is_bounded(self, claim: int) -> bool:
         return self._dead_ends > _DEAD_ENDS and self._bounds.is_allowed(claim)

@@ -269,8 +269,8 @@ class Shortage:
         known = self._groups.get(id(constraint))
         if known is None:
             known = self._groups[id(constraint)] = {}
+            self._budget.charge(len(self._candidates.devices))
             for candidate in self._candidates.devices:
-                self._budget.charge()
                 for value in constraint.elements(constraint.value(candidate)):
                     known[value] = known.get(value, 0) | 1 << candidate.slot
         return known
@@ -312,8 +312,8 @@ class Shortage:
         if request.every is not None:
             yield from request.every
             return
+        self._budget.charge(len(self._candidates.devices))
         for candidate in self._candidates.devices:
-            self._budget.charge()
             accepted = self._candidates.peek(request, candidate.slot)
             if accepted is None:
                 raise AllocationError(f"{request.place}: a selector fails on {candidate.id}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dray.allocation.allocator import Allocation, Call
 from dray.allocation.bounds import Bounds
-from dray.allocation.budget import Budget, Spending, unlimited
+from dray.allocation.budget import UNLIMITED, Budget, Spending
 from dray.allocation.constraints import constraints_of
 from dray.allocation.faults import AllocationError, NodeAllocationError, TimeLimitError
 from dray.allocation.index.matches import Matcher
@@ -42,7 +42,7 @@ class Attempt:
         only: frozenset[DeviceID] | None = None,
     ) -> None:
         """With `only` no other devices are taken, and nothing is kept for other attempts."""
-        self._budget = budget or unlimited()
+        self._budget = budget or UNLIMITED
         self._only = only
         self._stopped: dict[int, TimeLimitError] = {}
         self._has_more = False
@@ -81,8 +81,8 @@ class Attempt:
             self._index.selectors.budget = None
 
     def _search(self, view: NodeView) -> Allocation | None:
-        node, budget = view.node, self._part()
-        call = NodeCall(self, view, budget)
+        node = view.node
+        call = NodeCall(self, view, self._part())
         search = Search(call.plan, call.candidates, call.ledger, call.bounds, self._index.options.step_limit)
         if not search.run():
             self._verdicts[id(node)] = False
@@ -99,8 +99,10 @@ class Attempt:
     def _part(self) -> Budget:
         """For one node. While others wait for their turn it gets half of what is left: one that takes all the time there is
         must not keep us from those that take none."""
-        seconds = self._index.options.seconds
-        return self._budget.part(min(seconds, self._budget.left / 2) if self._has_more else seconds)
+        seconds, budget = self._index.options.seconds, self._budget
+        if budget is UNLIMITED:
+            return budget
+        return budget.part(min(seconds, budget.left / 2) if self._has_more else seconds)
 
     def feasible(self, nodes: Sequence[Node]) -> list[Node]:
         """The nodes where the claims fit, in order. Raises AllocationError as soon as a node does."""

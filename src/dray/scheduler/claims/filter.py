@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dray.allocation.budget import Budget, unlimited
+from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.index.attempt import Attempt
 from dray.allocation.state import DeviceID
@@ -62,7 +62,7 @@ class Filter:
         """
         self.plan = plan
         self.tracker = tracker
-        self.budget = budget or unlimited()
+        self.budget = budget or UNLIMITED
         self._only = only
         self._is_last = is_last
         self._settings = settings

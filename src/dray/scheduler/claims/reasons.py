@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from dray.allocation.budget import Budget, unlimited
+from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.explanation.refusal import Check, Explainer, Refusal, RequestRefusal, holders_of
 from dray.api.core.node import Node
 from dray.scheduler.claims.filter import Filter
@@ -33,7 +33,7 @@ def why_nowhere(asked: Filter, nodes: Sequence[Node], budget: Budget | None = No
     It looks at all slices and claims, so it is asked once for a pod that found no node. Of nodes that the budget does not
     suffice for nothing is said.
     """
-    tracker, budget = asked.tracker, budget or unlimited()
+    tracker, budget = asked.tracker, budget or UNLIMITED
     allocator = tracker.index.allocator()
     explainer = Explainer(allocator.within(allocator.seconds, budget), holders_of(tracker.claims))
     counts: dict[str, int] = {}
