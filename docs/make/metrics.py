@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import prometheus_client
 
@@ -28,6 +28,7 @@ from dray.kubelet.metrics import KubeletMetrics
 from dray.processes.agent_parts.metrics import AgentMetrics
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics, Sample
+from dray.runtime.quarantine import show_set_aside
 from dray.scheduler.metrics import SchedulerMetrics
 from dray.scheduler.queue.waiting import Place
 
@@ -123,16 +124,20 @@ def _having(**facts: Any) -> Any:
     return SimpleNamespace(**facts)
 
 
+_ASIDE: Final[Any] = _having(set_aside={})
+
+
 def _agent(metrics: Register) -> None:
     device = _having(kind="", resource="", health=_having(value=""))
     feed = _having(current=_having(devices=[device]))
     AgentMetrics(metrics).follow(feed, _having(looks=0, seconds=0.0), _having(loads=0, refusals=0))
     PluginMetrics(metrics).follow(lambda: {"": _having(phase=Phase.REGISTERED)})
-    DraMetrics(metrics).follow(lambda: {"": True}, lambda: {"": 0})
+    DraMetrics(metrics).follow(lambda: {"": True}, lambda: {"": 0}, lambda: {"": _ASIDE})
 
 
 def _kubelet(metrics: Register) -> None:
     kubelet = KubeletMetrics(metrics)
+    show_set_aside(metrics, lambda: {"": _ASIDE})
     kubelet.follow_devices(lambda: {"": (0, 0)})
     kubelet.follow_plugins(lambda: ([""], [""]))
     for counter in (*kubelet.pod_resources.calls.values(), *kubelet.pod_resources.errors.values()):
@@ -147,12 +152,13 @@ def _scheduler(metrics: Register) -> None:
         _having(writing=0, waiting=0),
         _having(waiting=0, dropped=0),
         _having(waiting=0, stopped=0),
-        _having(set_aside={}),
+        _ASIDE,
     )
 
 
 def _controllers(metrics: Register) -> None:
     controllers = ControllerMetrics(metrics)
+    controllers.follow_quarantine(_ASIDE)
     controllers.follow_claims(_having(values=lambda: [ResourceClaim()]))
     MeteredQueue("", SystemClock(), controllers.queues)
     GuardServer(_having(reserved=0, is_leading=False), _having(), _having(), metrics)
@@ -161,4 +167,6 @@ def _controllers(metrics: Register) -> None:
 def _apiserver(metrics: Register) -> None:
     page = _having(items=[None], remaining=0)
     store = _having(list=lambda resource, limit: page, revision=0)
-    Measures(metrics, SystemClock()).of_store(store, lambda: [""])
+    measures = Measures(metrics, SystemClock())
+    measures.of_store(store, lambda: [""])
+    measures.of_upkeep(_ASIDE)

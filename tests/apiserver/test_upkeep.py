@@ -21,8 +21,10 @@ from dray.apiserver.writing.removing.grace import DeleteOptions
 from dray.apiserver.writing.request import Rules, Write
 from dray.apiserver.writing.update import update
 from dray.runtime.clock import FakeClock, SystemClock
+from dray.runtime.quarantine import PLACE, Quarantine, object_key
 from dray.runtime.tasks import running
 from tests.apiserver.store.stores import Gate
+from tests.deadly import make_deadly
 from tests.waiting import wait_until
 
 RULES = Rules()
@@ -222,3 +224,18 @@ async def test_a_full_disk_only_delays_it(tmp_path: Path) -> None:
                 while opened.get(event) is not None:
                     await clock.advance(1)
                     await asyncio.sleep(0.01)
+
+
+async def test_an_object_that_ended_the_server_is_left_alone_and_others_are_not(tmp_path: Path) -> None:
+    clock = FakeClock(CLOCK.now())
+    async with open_at(tmp_path / "store.db") as store:
+        await store.write(lambda transaction: create_namespaces(transaction, RULES, clock.now()))
+        uid = await make(store, "configmaps", "a")
+        deadly = await make(store, "secrets", "deadly", ownerReferences=[owner("a", uid)])
+        await make(store, "secrets", "other", ownerReferences=[owner("a", uid)])
+        make_deadly(tmp_path, object_key("secrets", "default", "deadly", deadly), clock)
+        with Quarantine(tmp_path / PLACE, clock) as quarantine:
+            async with running(Upkeep(store, RULES, clock, quarantine=quarantine).run(), name="upkeep"):
+                await remove(store, "configmaps", "a")
+                await wait_until(lambda: gone(store, "secrets", "other"))
+                assert not gone(store, "secrets", "deadly")

@@ -53,7 +53,7 @@ def test_claims_errors_and_registrations() -> None:
 
 def test_states_are_read_at_each_scrape() -> None:
     metrics, prepared = Metrics(), {"a.io": 0}
-    DraMetrics(metrics).follow(lambda: {"a.io": True, "b.io": False}, lambda: prepared)
+    DraMetrics(metrics).follow(lambda: {"a.io": True, "b.io": False}, lambda: prepared, dict)
     prepared["a.io"] = 7
     assert sample(metrics, "dray_dra_registered", driver="a.io") == 1
     assert sample(metrics, "dray_dra_registered", driver="b.io") == 0

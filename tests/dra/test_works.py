@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.works import ClaimWorks, Devices
 from dray.errors import ConflictError, Error, InvariantError, UnavailableError
-from dray.runtime.clock import settle
+from dray.runtime.clock import SystemClock, settle
+from dray.runtime.quarantine import PLACE, Quarantine, object_key
+from tests.deadly import make_deadly
 from tests.dra.tiny import ref_of
 from tests.waiting import wait_until
 
@@ -130,3 +133,22 @@ async def test_who_waits_when_it_ends_is_told() -> None:
     assert isinstance(found, UnavailableError)
     assert "the driver is stopping" in str(found)
     assert isinstance(await works.do("prepare", ref_of("a"), job), UnavailableError)
+
+
+async def test_a_claim_that_ended_the_driver_is_refused_and_may_still_be_given_back(tmp_path: Path) -> None:
+    ref = ref_of("a")
+    make_deadly(tmp_path, f"prepare {object_key('resourceclaims', ref.namespace, ref.name, ref.uid)}")
+    again, undo, other = Job(), Job(), Job()
+    undo.gate.set()
+    other.gate.set()
+    with Quarantine(tmp_path / PLACE, SystemClock()) as quarantine:
+        works = ClaimWorks(quarantine=quarantine)
+        async with works.hosting():
+            refused = await works.do("prepare", ref, again)
+            assert (
+                await works.do("unprepare", ref, undo)
+                == await works.do("prepare", ref_of("b"), other)
+                == (DEVICE,)
+            )
+    assert isinstance(refused, Error) and str(refused).startswith(f"claim {ref}: set aside until ")
+    assert again.runs == 0

@@ -22,6 +22,7 @@ from dray.wire.gen.podresources_v1_pb2 import (
     ListPodResourcesResponse,
 )
 from dray.wire.podresources import SOCKET, PodResourcesClient
+from tests.deadly import forgive
 from tests.e2e.cgroups import cgroups_like
 from tests.e2e.claim_driver import ENV, ClaimDriver
 from tests.processes.fault_points import DIES, FaultPoints, Target, deaths, write_death
@@ -98,6 +99,7 @@ class KilledNode:
         return deaths(self.log)
 
     def start(self) -> None:
+        forgive(self.root / "state")
         argv = [sys.executable, "-m", "tests.processes.kubelet_program", str(self.root)]
         argv += ["--runc", str(self.root / "runc"), "--kubeconfig", str(self.kubeconfig)]
         with self.log.open("ab") as log:

@@ -32,6 +32,7 @@ from dray.wire.dra import DraClient
 from dray.wire.gen.dra_v1_pb2 import Claim, NodePrepareResourcesRequest, NodeUnprepareResourcesRequest
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, RegistrationStatus
 from dray.wire.registration import RegistrationClient
+from tests.deadly import forgive
 from tests.processes.agent_server import AgentServer, agent_server
 from tests.processes.dra_program import LOG, NODE, TARGET
 from tests.processes.fault_points import Target, deaths
@@ -108,6 +109,7 @@ class DraMachine:
     async def start(self, speed: int = 1) -> None:
         """A new life, whose clock may run faster."""
         assert self.zygote.stdin is not None and not self.pid
+        forgive(self.data_dir)
         self.zygote.stdin.write(f"{speed}\n".encode())
         self.pid = int(await self._line())
 

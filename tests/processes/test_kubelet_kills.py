@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import LONG, campaign, seeded
+from tests.deadly import forgive
 from tests.processes.fault_points import (
     ANY,
     DEVICE_STEPS,
@@ -73,6 +74,7 @@ class Node:
         return deaths(self.root / "kubelet.log")
 
     def start(self) -> None:
+        forgive(self.root / "state")
         argv = [sys.executable, "-m", "tests.processes.kubelet_program", str(self.root)]
         with (self.root / "kubelet.log").open("ab") as log:
             self.kubelet = subprocess.Popen(argv, stdout=log, stderr=log, cwd=Path(__file__).parents[2])

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dray.api.kinds import EVENTS
 from dray.errors import Error, HardwareError
+from dray.runtime.quarantine import object_key
 from dray.wire.deviceplugin import DevicePluginService
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, ListAndWatchResponse
 from dray.wire.gen.pluginregistration_v1_pb2 import (
@@ -19,6 +21,7 @@ from dray.wire.gen.pluginregistration_v1_pb2 import (
 from dray.wire.registration import RegistrationService
 from dray.wire.serve import serve
 from dray.wire.status import Code, status_of
+from tests.deadly import make_deadly
 from tests.kubelet.plugins.real_plugin import devices
 from tests.processes.kubelet_node import TAPE, Node, Tapes, container, listing, node_in
 
@@ -180,3 +183,28 @@ async def test_a_list_of_a_plugin_in_the_registry_is_asked_for_again(tmp_path: P
                 node.clock.skip(130)
                 await plugin.wait_asked(node, before)
         assert node.counts() == "0/0"
+
+
+async def test_a_pod_that_ended_the_kubelet_three_times_is_left_alone(tmp_path: Path) -> None:
+    async with node_in(tmp_path) as node:
+        await node.stop()
+        meta = (await node.run("deadly", container()))["metadata"]
+        make_deadly(
+            node.root / "state", object_key("pods", meta["namespace"], "deadly", meta["uid"]), node.clock
+        )
+        await node.start()
+        await node.run_and_end("plain")
+
+        def ready() -> dict[str, str]:
+            found = node.status("deadly").get("conditions", ())
+            return next((one for one in found if one["type"] == "Ready"), {})
+
+        await node.wait(lambda: ready().get("reason") == "SetAside", "the pod's condition")
+        assert ready()["status"] == "False"
+        assert "Dray ended 3 times while it handled this object" in ready()["message"]
+        assert node.processes("deadly") == []
+        assert await node.metric("dray_objects_set_aside", part="kubelet") == 1
+        told = [one for (kind, _, _), one in node.server.objects.items() if kind == EVENTS.plural]
+        assert "SetAside" in [one["reason"] for one in told if one["involvedObject"]["name"] == "deadly"]
+        await node.server.mark_deleted("deadly")
+        await node.gone("deadly")

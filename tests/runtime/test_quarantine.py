@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dray.errors import InvalidError, InvariantError
-from dray.runtime.clock import FakeClock
+from dray.runtime.clock import FakeClock, settle
 from dray.runtime.quarantine import DEATHS, REST, Quarantine
 
 POD = "pods/default/a/0b7a5a29"
@@ -27,9 +27,30 @@ with Quarantine(Path(sys.argv[1]), SystemClock()) as quarantine:
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
+STEPS = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from dray.runtime.clock import SystemClock
+from dray.runtime.quarantine import Quarantine
 
-def die(directory: Path, key: str = POD) -> None:
-    done = subprocess.run([sys.executable, "-c", DIES, str(directory), key], check=False)
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+async def work():
+    await asyncio.sleep(0)
+    if sys.argv[3] == "while it waits":
+        asyncio.get_running_loop().call_soon(die)
+    else:
+        die()
+    await asyncio.sleep(60)
+
+with Quarantine(Path(sys.argv[1]), SystemClock()) as quarantine:
+    asyncio.run(quarantine.steps(sys.argv[2], work()))
+"""
+
+
+def die(directory: Path, key: str = POD, program: str = DIES, *more: str) -> None:
+    done = subprocess.run([sys.executable, "-c", program, str(directory), key, *more], check=False)
     assert done.returncode == -signal.SIGKILL
 
 
@@ -122,3 +143,52 @@ def test_without_a_disk_it_only_forgets(tmp_path: Path, caplog: pytest.LogCaptur
     with Quarantine(tmp_path, FakeClock()) as quarantine, quarantine.handling(POD):
         assert quarantine.why(POD) == ""
     assert "not noted" in caplog.text
+
+
+@pytest.mark.parametrize(("when", "deaths"), [("while it waits", 0), ("in a step of its own", 1)])
+def test_work_that_waits_is_noted_step_by_step(tmp_path: Path, when: str, deaths: int) -> None:
+    die(tmp_path, POD, STEPS, when)
+    with Quarantine(tmp_path, FakeClock(datetime.now(UTC))) as quarantine:
+        assert {key: one.count for key, one in quarantine.deaths.items()} == ({POD: deaths} if deaths else {})
+
+
+async def test_steps_change_nothing_of_the_work(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    async def answers() -> int:
+        await gate.wait()
+        return 7
+
+    async def cleans_up() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            gate.set()
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise InvalidError("over")
+
+    with Quarantine(tmp_path, FakeClock()) as quarantine:
+        cancelled = asyncio.ensure_future(quarantine.steps(POD, cleans_up()))
+        answered = asyncio.ensure_future(quarantine.steps(POD, answers()))
+        await settle()
+        cancelled.cancel()
+        assert await answered == 7
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        with pytest.raises(InvalidError):
+            await quarantine.steps(POD, fails())
+        assert quarantine.handled() == []
+
+
+async def test_work_that_meets_a_bug_of_ours_counts_once(tmp_path: Path) -> None:
+    async def meets_a_bug() -> None:
+        await asyncio.sleep(0)
+        raise InvariantError("over")
+
+    with Quarantine(tmp_path, FakeClock()) as quarantine, pytest.raises(InvariantError):
+        await quarantine.steps(POD, meets_a_bug())
+    with Quarantine(tmp_path, FakeClock()) as quarantine:
+        assert quarantine.deaths[POD].count == 1

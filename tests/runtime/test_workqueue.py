@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 from dray.errors import InvariantError
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import FakeClock, settle
+from dray.runtime.quarantine import PLACE, Quarantine
 from dray.runtime.tasks import running
-from dray.runtime.workqueue import WorkQueue
+from dray.runtime.workqueue import Watch, WorkQueue
+from tests.deadly import make_deadly
 
 
 async def test_a_key_waits_once_and_keys_come_in_order() -> None:
@@ -172,3 +176,51 @@ async def test_a_queue_that_was_stopped_may_run_again() -> None:
     async with running(queue.run(handler), name="q"):
         await settle()
     assert seen == ["a"]
+
+
+async def test_a_key_whose_object_ended_the_process_is_left_alone_and_said_to_be(tmp_path: Path) -> None:
+    clock = FakeClock(datetime.now(UTC))
+    make_deadly(tmp_path, "pods/a", clock)
+    seen: list[str] = []
+    told: list[tuple[str, str]] = []
+
+    async def handler(key: str) -> None:
+        seen.append(key)
+
+    with Quarantine(tmp_path / PLACE, clock) as quarantine:
+        names = {"a": "pods/a", "b": "pods/b", "gone": ""}
+        watch = Watch(quarantine, names.__getitem__, lambda key, why: told.append((key, why)))
+        queue = WorkQueue("q", clock, watch=watch)
+        for key in names:
+            queue.add(key)
+        async with running(queue.run(handler), name="q"):
+            await settle()
+            assert seen == ["b", "gone"]
+            assert [key for key, why in told if "set aside until" in why] == ["a"]
+            await clock.advance(301)
+            await settle()
+            assert [key for key, _ in told] == ["a", "a"], "it is said again from time to time"
+            names["a"] = "pods/a leaves"
+            queue.add("a")
+            await settle()
+            assert seen == ["b", "gone", "a"], "another matter"
+
+
+async def test_a_handler_is_noted_while_it_works_and_not_while_it_waits(tmp_path: Path) -> None:
+    noted: list[list[str]] = []
+    with Quarantine(tmp_path, FakeClock()) as quarantine:
+
+        async def handler(key: str) -> None:
+            noted.append(quarantine.handled())
+            await asyncio.sleep(0)
+            noted.append(quarantine.handled())
+
+        watch: Watch[str] = Watch(quarantine, lambda key: f"pods/{key}", lambda key, why: None)
+        queue = WorkQueue("q", FakeClock(), watch=watch)
+        queue.add("a")
+        async with running(queue.run(handler), name="q"):
+            while len(noted) < 2:
+                assert quarantine.handled() == []
+                await asyncio.sleep(0)
+            assert quarantine.handled() == []
+    assert noted == [["pods/a"], ["pods/a"]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +12,12 @@ import pytest
 from dray.allocation.budget import Budget
 from dray.api.core import Pod
 from dray.api.meta import ObjectMeta
-from dray.errors import InvariantError
 from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.forked import Limits
 from dray.runtime.metrics import Metrics
-from dray.runtime.quarantine import DEATHS, Quarantine
 from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.decision import Decision, Failed, Overrun
+from tests.deadly import make_deadly, pod_key
 from tests.scheduler.live import CONFIG, Live, live, scheduling, until
 
 ALL_APART = replace(CONFIG, apart=ApartOptions(inline=0.0, limits=Limits(seconds=60.0)))
@@ -96,21 +94,14 @@ async def test_what_is_never_decided_says_so_and_holds_up_nobody(server: Live) -
 
 async def test_a_pod_that_ended_the_scheduler_three_times_is_set_aside(server: Live, tmp_path: Path) -> None:
     await server.node("n", 2)
-    meta = (await server.both("deadly")).metadata
-    for _ in range(DEATHS):
-        with (
-            suppress(InvariantError),
-            Quarantine(tmp_path / "state", SystemClock()) as quarantine,
-            quarantine.handling(f"pods/{meta.namespace}/{meta.name}/{meta.uid}"),
-        ):
-            raise InvariantError("a bug of ours")
+    make_deadly(tmp_path / "state", pod_key(await server.both("deadly")))
     metrics = Metrics()
     async with scheduling(server, replace(CONFIG, state_dir=tmp_path / "state"), metrics=metrics):
         await server.both("plain")
         assert (await server.wait_bound("plain"))["plain"] == "n"
         told = await server.wait_message("deadly", "set aside until")
         assert "Dray ended 3 times while it handled this object" in told
-        assert "dray_scheduler_pods_set_aside 1\n" in metrics.render().decode()
+        assert 'dray_objects_set_aside{part="scheduler"} 1' in metrics.render().decode()
     assert (await server.where())["deadly"] == ""
 
 

@@ -35,7 +35,8 @@ from dray.errors import HardwareError, UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
-from dray.runtime.workqueue import WorkQueue
+from dray.runtime.quarantine import Quarantine, object_key
+from dray.runtime.workqueue import Watch, WorkQueue
 
 T = TypeVar("T")
 
@@ -58,14 +59,18 @@ class Upkeep:
         clock: Clock,
         live: Live | None = None,
         event_ttl: float = EVENT_SECONDS,
+        quarantine: Quarantine | None = None,
     ) -> None:
-        """`live` is shared with the handler. Events go `event_ttl` seconds after they were last seen."""
+        """`live` is shared with the handler. Events go `event_ttl` seconds after they were last seen. `quarantine`, which is
+        entered while this runs, remembers objects that end the server."""
         self._store = store
         self._live = live or Live(store, rules)
         self._clock = clock
         self._event_ttl = timedelta(seconds=event_ttl)
         self._defined = asyncio.Event()
-        self._queue = WorkQueue[Key]("upkeep", clock, _RETRY)
+        self._quarantine = quarantine or Quarantine(None, clock)
+        watch = Watch(self._quarantine, self._name_of, self._leave)
+        self._queue = WorkQueue[Key]("upkeep", clock, _RETRY, watch)
 
     async def run(self) -> None:
         """Until the store stops; what was left undone before a restart is found in the lists."""
@@ -125,8 +130,10 @@ class Upkeep:
         if key.namespace:
             self._queue.add(namespace_key(key.namespace))
         states = [one for one in (change.new, change.old) if one is not None]
-        for found in await self._write(lambda transaction: self._near(transaction, states)):
-            self._queue.add(found)
+        if not self._quarantine.why(name := _name(change.new)):
+            near = self._write(lambda transaction: self._near(transaction, states))
+            for found in await self._quarantine.steps(name, near):
+                self._queue.add(found)
 
     async def _write(self, decide: Callable[[Transaction], T]) -> T:
         """Again while the disk is full or refuses: the server lives on meanwhile, and what was due is due after it."""
@@ -141,6 +148,13 @@ class Upkeep:
     def _near(self, transaction: Transaction, states: list[Stored]) -> list[Key]:
         return [key for one in states for key in near(transaction, self._live.rules, one)]
 
+    def _name_of(self, key: Key) -> str:
+        found = self._store.get(key)
+        return "" if found is None else _name(found)
+
+    def _leave(self, key: Key, why: str) -> None:
+        _log.warning("an object is left alone", object=str(key), why=why)
+
     async def _sync(self, key: Key) -> None:
         await self._store.write(lambda transaction: self._decide(transaction, key))
 
@@ -154,3 +168,7 @@ class Upkeep:
             pass
         if key.resource == _NAMESPACES:
             empty_namespace(transaction, rules, key.name, now)
+
+
+def _name(one: Stored) -> str:
+    return object_key(one.key.resource, one.key.namespace, one.key.name, one.uid)

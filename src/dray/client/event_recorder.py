@@ -17,6 +17,7 @@ from dray.api.codec import to_raw
 from dray.api.core import Event, EventSource, ObjectReference, Pod
 from dray.api.kinds import EVENTS
 from dray.api.meta import ObjectMeta, format_time
+from dray.api.resource import DeviceTaintRule, ResourceClaim
 from dray.api.scheduling import PodGroup
 from dray.client.client import Client
 from dray.client.event_series import Correlator, EventType, Names, Series
@@ -231,7 +232,7 @@ class EventRecorder:
         self._is_losing = True
 
 
-def refer_to(one: Pod | PodGroup) -> ObjectReference:
+def refer_to(one: Pod | PodGroup | ResourceClaim | DeviceTaintRule) -> ObjectReference:
     """An object as an Event names it."""
     meta = one.metadata
     return ObjectReference(

@@ -12,6 +12,7 @@ from dray.api.resource.claim import ResourceClaimSpec
 from dray.client.informer import Informer
 from dray.controllers.queues import QueueMetrics
 from dray.runtime.metrics import Metrics, Sample
+from dray.runtime.quarantine import Quarantine, show_set_aside
 
 _SECONDS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
@@ -48,6 +49,10 @@ class ControllerMetrics:
         self.pods_not_collected = metrics.counter(
             "pod_gc_collector_force_delete_pod_errors", "Such pods that could not be removed.", removed
         )
+
+    def follow_quarantine(self, quarantine: Quarantine) -> None:
+        """Count at each scrape what all controllers leave alone."""
+        show_set_aside(self._metrics, lambda: {"controllers": quarantine})
 
     def follow_claims(self, claims: Informer[ResourceClaim]) -> None:
         """Count these claims at each scrape."""

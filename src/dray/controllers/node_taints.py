@@ -70,13 +70,14 @@ class NodeTaintController:
 
     def __init__(self, around: Surroundings, config: NodeTaintConfig) -> None:
         client, clock = around.client, around.clock
-        self.queue: MeteredQueue[Key] = MeteredQueue("noexec_taint_pod", clock, around.metrics.queues)
         self.pods = around.pictures.of(PODS)
         self.nodes = around.pictures.of(NODES)
         self._config, self._clock, self._metrics = config, clock, around.metrics
         self._by_node: Index[Key, str] = Index()
         self._ender = PodEnder(client, NAME, clock)
         self._events = EventRecorder(client, NAME, clock, pace=FOR_A_CLUSTER)
+        watch = around.watch(self._find, self._events)
+        self.queue: MeteredQueue[Key] = MeteredQueue("noexec_taint_pod", clock, around.metrics.queues, watch)
 
     async def run(self) -> None:
         """Until cancelled; both pictures must be entered."""
@@ -99,9 +100,13 @@ class NodeTaintController:
             for key in sorted(self._by_node.having(new.metadata.name)):
                 self.queue.add(key)
 
+    def _find(self, key: Key) -> Pod | None:
+        namespace, name = key
+        return self.pods.get(name, namespace)
+
     async def _look_at(self, key: Key) -> None:
         namespace, name = key
-        pod = self.pods.get(name, namespace)
+        pod = self._find(key)
         node = self.nodes.get(pod.spec.node_name) if pod is not None and pod.spec.node_name else None
         if pod is None or node is None:
             return

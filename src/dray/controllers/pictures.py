@@ -7,22 +7,33 @@ async with around.pictures, running(collector.run(), …), running(claims.run(),
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
+from dray.api.core import Pod
 from dray.api.kinds import Resource
 from dray.api.meta import Model
+from dray.api.resource import DeviceTaintRule, ResourceClaim
+from dray.api.scheduling import PodGroup
 from dray.client.client import Client
+from dray.client.event_recorder import EventRecorder, refer_to
 from dray.client.informer import Informer
 from dray.client.informers import Informers
 from dray.client.reflector import ReflectorConfig
 from dray.client.requests import ALL, Selection
 from dray.controllers.metrics import ControllerMetrics
 from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.quarantine import PLACE, SET_ASIDE, Quarantine, object_key
+from dray.runtime.workqueue import Watch
 
 T = TypeVar("T", bound=Model)
+K = TypeVar("K", bound=Hashable)
+Followed = Pod | PodGroup | ResourceClaim | DeviceTaintRule
+"""What controllers are told to look at."""
 
 
 class Pictures:
@@ -63,11 +74,36 @@ class Surroundings:
     pictures: Pictures
     clock: Clock
     metrics: ControllerMetrics
+    quarantine: Quarantine
 
     @staticmethod
     def of(
-        client: Client, clock: Clock | None = None, metrics: ControllerMetrics | None = None
+        client: Client,
+        clock: Clock | None = None,
+        metrics: ControllerMetrics | None = None,
+        *,
+        state_dir: Path | None = None,
     ) -> Surroundings:
-        """With pictures of its own."""
+        """With pictures of its own. `state_dir`: where objects are noted that end the process; None: nowhere."""
         clock = clock or SystemClock()
-        return Surroundings(client, Pictures(client, clock), clock, metrics or ControllerMetrics())
+        quarantine = Quarantine(state_dir / PLACE if state_dir is not None else None, clock)
+        return Surroundings(
+            client, Pictures(client, clock), clock, metrics or ControllerMetrics(), quarantine
+        )
+
+    def watch(self, find: Callable[[K], Followed | None], events: EventRecorder) -> Watch[K]:
+        """For a queue whose keys stand for objects: `find` gives them as the pictures have them."""
+
+        def name_of(key: K) -> str:
+            one = find(key)
+            if one is None:
+                return ""
+            meta = one.metadata
+            return object_key(f"{one.kind.lower()}s", meta.namespace, meta.name, meta.uid)
+
+        def tell(key: K, why: str) -> None:
+            one = find(key)
+            if one is not None:
+                events.tell(refer_to(one), "Warning", SET_ASIDE, why)
+
+        return Watch(self.quarantine, name_of, tell)

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from dray.errors import InvariantError
 from dray.runtime.clock import Clock
 from dray.runtime.metrics import Metrics, Sample
-from dray.runtime.workqueue import WorkQueue
+from dray.runtime.workqueue import Watch, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 _BUCKETS: Final = tuple(10.0**power for power in range(-8, 2))
@@ -50,8 +50,8 @@ class QueueMetrics:
 class MeteredQueue(WorkQueue[K]):
     """A work queue that is watched."""
 
-    def __init__(self, name: str, clock: Clock, metrics: QueueMetrics) -> None:
-        super().__init__(name, clock)
+    def __init__(self, name: str, clock: Clock, metrics: QueueMetrics, watch: Watch[K] | None = None) -> None:
+        super().__init__(name, clock, watch=watch)
         self._metrics = metrics
         self._added: dict[K, float] = {}
         self._started: dict[K, float] = {}

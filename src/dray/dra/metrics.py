@@ -10,6 +10,7 @@ from typing import Literal
 
 from dray.errors import Error
 from dray.runtime.metrics import Metrics
+from dray.runtime.quarantine import Quarantine, show_set_aside
 
 PREFIX = "dray_dra"
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 45.0)
@@ -55,9 +56,14 @@ class DraMetrics:
         return DriverMetrics(self, driver)
 
     def follow(
-        self, registered: Callable[[], Mapping[str, bool]], prepared: Callable[[], Mapping[str, int]]
+        self,
+        registered: Callable[[], Mapping[str, bool]],
+        prepared: Callable[[], Mapping[str, int]],
+        quarantines: Callable[[], Mapping[str, Quarantine]],
     ) -> None:
-        """Show at each scrape, by driver, whether the kubelet has it and how many devices are prepared."""
+        """Show at each scrape, by driver, whether the kubelet has it, how many devices are prepared and how many claims are
+        left alone."""
+        show_set_aside(self._metrics, quarantines)
         self._metrics.series(
             f"{PREFIX}_registered",
             "Whether the kubelet has the driver.",

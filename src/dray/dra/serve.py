@@ -25,6 +25,7 @@ from dray.errors import ConflictError, Error, InvalidError, UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import Quarantine
 from dray.wire.dra import CALL_TIMEOUT
 from dray.wire.gen.dra_v1_pb2 import (
     Claim,
@@ -115,6 +116,7 @@ class ClaimCalls:
         reports: Reports | None = None,
         retries: Retries | None = None,
         at_once: int = MOST,
+        quarantine: Quarantine | None = None,
     ) -> None:
         self.driver = driver
         self._preparer = preparer
@@ -124,7 +126,7 @@ class ClaimCalls:
         self._reports = reports
         self._retries = retries or Retries()
         self._at_once = at_once
-        self._works = ClaimWorks(at_once)
+        self._works = ClaimWorks(at_once, quarantine)
         self._calls = 0
         self._news: list[Callable[[], None]] = []
         self._idle = asyncio.Event()

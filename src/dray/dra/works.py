@@ -16,6 +16,7 @@ from typing import Any
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.errors import Error, InvariantError, UnavailableError
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import Quarantine, object_key
 from dray.runtime.tasks import STOP_TIMEOUT, running
 
 _log = get_log("dra")
@@ -38,7 +39,8 @@ class _Running:
 class ClaimWorks:
     """The works that run now, by the claim's UID. Used within `hosting`."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST, quarantine: Quarantine | None = None) -> None:
+        self._quarantine = quarantine
         self._turn = asyncio.Semaphore(most)
         self._running: dict[str, _Running] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -89,17 +91,30 @@ class ClaimWorks:
 
     async def _run(self, mine: _Running, work: Work) -> None:
         async with self._turn:
-            (found,) = await asyncio.gather(work(), return_exceptions=True)
+            (found,) = await asyncio.gather(self._watched(mine, work), return_exceptions=True)
         if isinstance(found, InvariantError):
             raise found
         if isinstance(found, BaseException) and not isinstance(found, Error):
             found = _bug(mine, found)
         mine.done.set_result(found)
 
+    async def _watched(self, mine: _Running, work: Work) -> Devices:
+        if (quarantine := self._quarantine) is None:
+            return await work()
+        key = _key(mine.what, mine.ref)
+        if why := quarantine.why(key):
+            raise Error(f"claim {mine.ref}: {why}")
+        return await quarantine.steps(key, work())
+
     def _over(self, mine: _Running) -> None:
         """By the task's end, not in its `finally`: a task that is cancelled before its first step has none."""
         del self._running[mine.ref.uid]
         mine.done.cancel()  # nothing happens to one that has its result
+
+
+def _key(what: str, ref: ClaimRef) -> str:
+    """To give a claim back is another matter than to prepare it: that must go on where this does not."""
+    return f"{what} {object_key('resourceclaims', ref.namespace, ref.name, ref.uid)}"
 
 
 def _result(one: _Running) -> Outcome:

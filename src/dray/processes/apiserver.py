@@ -43,6 +43,7 @@ from dray.runtime.garbage import settle
 from dray.runtime.http_hosts import LOOPBACK, host_only, in_url, is_any
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
+from dray.runtime.quarantine import PLACE, Quarantine
 from dray.runtime.tasks import running
 
 _log = get_log("apiserver")
@@ -103,13 +104,16 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
         measures.of_store(store, lambda: [str(one.resource) for one in live.rules.serving.all])
         hosts = server_hosts(_names(host), allowed)
         handler = Handler(store, rules, tokens, clock, live, measures, logs, hosts)
-        upkeep = Upkeep(store, rules, clock, live, options.event_ttl)
-        async with (
-            running(upkeep.run(), name="upkeep"),
-            serve(handler, options.address, certificates) as port,
-        ):
-            url = _url(host, port)
-            yield Listening(url, _write_kubeconfig(directory / KUBECONFIG, url, tokens, certificates))
+        quarantine = Quarantine(directory / PLACE, clock)
+        measures.of_upkeep(quarantine)
+        upkeep = Upkeep(store, rules, clock, live, options.event_ttl, quarantine)
+        with quarantine:
+            async with (
+                running(upkeep.run(), name="upkeep"),
+                serve(handler, options.address, certificates) as port,
+            ):
+                url = _url(host, port)
+                yield Listening(url, _write_kubeconfig(directory / KUBECONFIG, url, tokens, certificates))
 
 
 def _allow_connections() -> None:

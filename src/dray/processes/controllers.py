@@ -69,12 +69,13 @@ class GuardOptions:
 
 @dataclass(frozen=True, slots=True)
 class ControllersOptions:
-    """What the command line says."""
+    """What the command line says. `state_dir`: where objects are noted that end the process; None: nowhere."""
 
     kubeconfig: Path | None
     controllers: tuple[str, ...]
     policies: choice.Policies
     context: str | None = None
+    state_dir: Path | None = None
     workers: int = 10
     leader: LeaderConfig | None = None
     metrics: Address | None = None
@@ -136,7 +137,8 @@ async def _lead_controllers(
     async with AsyncExitStack() as stack:
         if options.leader is not None:
             await stack.enter_async_context(LeaderElection(client, options.leader))
-        await stack.enter_async_context(controllers(Surroundings.of(client, clock, metrics), options))
+        around = Surroundings.of(client, clock, metrics, state_dir=options.state_dir)
+        await stack.enter_async_context(controllers(around, options))
         settle()
         _log.info("ready", controllers=",".join(options.controllers))
         await asyncio.Event().wait()
@@ -149,8 +151,10 @@ class _Controller(Protocol):
 @asynccontextmanager
 async def controllers(around: Surroundings, options: ControllersOptions) -> AsyncIterator[None]:
     """Run those that were chosen. Entered: the pictures are there and all of them work."""
+    around.metrics.follow_quarantine(around.quarantine)
     made = [(name, make(around)) for name, make in _makers(options).items() if name in options.controllers]
     async with AsyncExitStack() as stack:
+        stack.enter_context(around.quarantine)
         await stack.enter_async_context(around.pictures)
         for name, controller in made:
             await stack.enter_async_context(running(controller.run(), name=name))

@@ -61,6 +61,7 @@ from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.pages import ANYBODY, Readers
+from dray.runtime.quarantine import show_set_aside
 from dray.runtime.tasks import running
 from dray.wire.deviceplugin import DIRECTORY as DEVICE_PLUGINS
 
@@ -204,6 +205,7 @@ class _Kubelet:
             host_address=self.machine.address,
             reached=self.options.reached,
         )
+        show_set_aside(self.metrics, lambda: {"kubelet": self.pods.manager.quarantine})
         self.tasks["pods"] = self.pods.manager.run
 
     def _events(self) -> Events:

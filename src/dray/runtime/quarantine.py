@@ -5,6 +5,9 @@ back: the process crashed, met a bug of ours, was killed by the kernel for its m
 Whoever is handled is noted in a mapped file, which outlives the process and costs no call to the kernel. The next process
 counts a death for each object that it finds there; after `DEATHS` of them the object is left alone for a day, or until
 another version of Dray runs, and everything else goes on.
+
+Each part has a quarantine of its own (`PLACE` in its state directory): what a pod does to the scheduler says nothing of
+what it does to the kubelet. Work on an object that waits in between is noted step by step (`steps`).
 """
 
 from __future__ import annotations
@@ -12,11 +15,12 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
-from collections.abc import Iterator, Mapping
+import types
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,9 +32,15 @@ from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.files.durable import make_directory
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
+from dray.runtime.metrics import Metrics
 
 _log = get_log("runtime.quarantine")
 
+PLACE: Final = "quarantine"
+"""The name of its directory, in the state directory of the part whose it is."""
+SET_ASIDE: Final = "SetAside"
+"""The reason of Events and conditions of objects that are left alone."""
+DEATHS_FILE: Final = "deaths.json"
 DEATHS: Final = 3
 REST: Final = timedelta(days=1)
 """After its last death; then it is tried again."""
@@ -38,6 +48,13 @@ _SLOTS: Final = 64
 _SLOT: Final = 512
 _KEPT: Final = 1000
 """Objects whose deaths are remembered, those of the newest ones."""
+
+T = TypeVar("T")
+
+
+def object_key(collection: str, namespace: str, name: str, uid: str) -> str:
+    """An object as a quarantine names it: `pods/default/a/UID`. One that is made anew under its name is another one."""
+    return f"{collection}/{namespace}/{name}/{uid}"
 
 
 class Deaths(msgspec.Struct, frozen=True):
@@ -47,13 +64,19 @@ class Deaths(msgspec.Struct, frozen=True):
     last: datetime
     version: str
 
+    def is_aside(self, now: datetime) -> bool:
+        """Whether the object is left alone."""
+        return self.count >= DEATHS and now - self.last < REST
 
-class _Content(msgspec.Struct, frozen=True):
+
+class Content(msgspec.Struct, frozen=True):
+    """Of the file that remembers them, by object."""
+
     deaths: dict[str, Deaths]
 
 
 class Quarantine:
-    """For one process and its event loop. Keys name objects: `pods/default/a/UID`.
+    """For one part and its event loop. Keys name objects (`object_key`).
 
     Entered: the deaths of the process before are counted. Without a `directory` nothing is noted; where the disk takes
     nothing, or another process uses the directory, neither, and that is logged.
@@ -63,7 +86,7 @@ class Quarantine:
         self._directory = directory
         self._clock = clock
         self._version = version
-        self._file: Checkpoint[_Content] | None = None
+        self._file: Checkpoint[Content] | None = None
         self._deaths: dict[str, Deaths] = {}
         self._slots: mmap.mmap | None = None
         self._free: list[int] = []
@@ -71,7 +94,7 @@ class Quarantine:
     def __enter__(self) -> Quarantine:
         if self._directory is None:
             return self
-        file = Checkpoint(self._directory / "deaths.json", Format(_Content), clock=self._clock)
+        file = Checkpoint(self._directory / DEATHS_FILE, Format(Content), clock=self._clock)
         try:
             loaded = file.open()
             self._file = file
@@ -94,24 +117,57 @@ class Quarantine:
             self._file.__exit__()
 
     @property
+    def deaths(self) -> Mapping[str, Deaths]:
+        """Of all objects that are remembered."""
+        return self._deaths
+
+    @property
     def set_aside(self) -> Mapping[str, Deaths]:
         """The objects that are left alone."""
         now = self._clock.now()
-        return {key: one for key, one in sorted(self._deaths.items()) if _is_aside(one, now)}
+        return {key: one for key, one in sorted(self._deaths.items()) if one.is_aside(now)}
 
     def why(self, key: str) -> str:
         """Why the object is left alone, for its condition and Event; "" where it is not."""
         one = self._deaths.get(_short(key))
-        if one is None or not _is_aside(one, self._clock.now()):
+        if one is None or not one.is_aside(self._clock.now()):
             return ""
         return (
             f"set aside until {one.last + REST:%Y-%m-%d %H:%M} UTC: Dray ended {one.count} times while it handled this object. "
             "Report it with `dray doctor --bundle`; to have it tried at once, delete it and create it again"
         )
 
+    async def steps(self, key: str, work: Awaitable[T]) -> T:
+        """Await `work` on an object that is noted while a step of it runs, and not while it waits: whoever is killed then
+        was not ended by this object."""
+        return await self._driven(key, work)
+
+    @types.coroutine
+    def _driven(self, key: str, work: Awaitable[T]) -> Generator[Any, Any, T]:
+        steps = work.__await__()
+        thrown: BaseException | None = None
+        while True:
+            slot = self._note(key)
+            try:
+                waited_for = steps.send(None) if thrown is None else steps.throw(thrown)
+            except InvariantError:
+                raise
+            except StopIteration as end:
+                self._clear(slot)
+                return end.value  # type: ignore[no-any-return]  # what the work returns
+            except BaseException:  # a failure, which its queue deals with, or the end of the task
+                self._clear(slot)
+                raise
+            self._clear(slot)
+            thrown = None
+            try:
+                yield waited_for
+            except asyncio.CancelledError as cancelled:  # the work's own, which may catch it
+                thrown = cancelled
+
     @contextmanager
     def handling(self, key: str) -> Iterator[None]:
-        """Around all that is done for the object. What leaves it by a bug of ours stays noted: the process ends."""
+        """Around what is done for the object at once. What leaves it by a bug of ours stays noted: the process ends."""
         slot = self._note(key)
         try:
             yield
@@ -144,7 +200,7 @@ class Quarantine:
         known = {
             key: one for key, one in before.items() if one.version == self._version and now - one.last < REST
         }
-        handled = self._handled()
+        handled = self.handled()
         for key in handled:
             count = known[key].count + 1 if key in known else 1
             known[key] = Deaths(count, now, self._version)
@@ -152,14 +208,16 @@ class Quarantine:
         newest = sorted(known.items(), key=lambda item: item[1].last)[-_KEPT:]
         self._deaths = dict(newest)
         if self._deaths != before and self._file is not None:
-            self._file.save(_Content(self._deaths))
+            self._file.save(Content(self._deaths))
         # Not before they are counted on the disk: who is killed here counts once more, which is better than not at all.
         if handled and self._slots is not None:
             for slot in range(_SLOTS):
                 self._slots[slot * _SLOT : slot * _SLOT + 2] = b"\0\0"
 
-    def _handled(self) -> list[str]:
-        assert self._slots is not None
+    def handled(self) -> list[str]:
+        """The objects that are noted now."""
+        if self._slots is None:
+            return []
         found = set()
         for start in range(0, _SLOTS * _SLOT, _SLOT):
             length = int.from_bytes(self._slots[start : start + 2], "big")
@@ -168,13 +226,18 @@ class Quarantine:
         return sorted(found)
 
 
+def show_set_aside(metrics: Metrics, of_parts: Callable[[], Mapping[str, Quarantine]]) -> None:
+    """Count the objects that each part leaves alone at each scrape."""
+    metrics.series(
+        "dray_objects_set_aside",
+        "Objects that are left alone, because the process ended again and again while it handled them.",
+        lambda: [({"part": part}, float(len(one.set_aside))) for part, one in sorted(of_parts().items())],
+    )
+
+
 def _short(key: str) -> str:
     """As much of it as a slot holds."""
     return key if len(key) < _SLOT // 4 else key.encode()[: _SLOT - 2].decode(errors="ignore")
-
-
-def _is_aside(one: Deaths, now: datetime) -> bool:
-    return one.count >= DEATHS and now - one.last < REST
 
 
 def _mapped(path: Path) -> mmap.mmap:

@@ -6,17 +6,31 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 from dray.errors import InvariantError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import Quarantine
 from dray.runtime.tasks import single, wait_first
 
 _log = get_log("runtime.workqueue")
 
 K = TypeVar("K", bound=Hashable)
+_STILL_ASIDE: Final = 300.0
+"""Seconds after which a key whose object is set aside is looked at again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch(Generic[K]):
+    """Leaves alone what ends the process. `name_of` gives the object of a key as a quarantine names it, "" where there is none
+    (any more); `tell` is told why one is left alone, each time it comes."""
+
+    quarantine: Quarantine
+    name_of: Callable[[K], str]
+    tell: Callable[[K, str], None]
 
 
 class WorkQueue(Generic[K]):
@@ -26,8 +40,11 @@ class WorkQueue(Generic[K]):
     again afterwards, never at the same time. `run` serves the queue until it is cancelled.
     """
 
-    def __init__(self, name: str, clock: Clock, policy: BackoffPolicy | None = None) -> None:
+    def __init__(
+        self, name: str, clock: Clock, policy: BackoffPolicy | None = None, watch: Watch[K] | None = None
+    ) -> None:
         self.name = name
+        self._watch = watch
         self._clock = clock
         self._policy = policy or BackoffPolicy(first=0.005, limit=1000.0, jitter=0.0)
         self._ready: deque[K] = deque()
@@ -104,7 +121,7 @@ class WorkQueue(Generic[K]):
 
     async def _attempt(self, handler: Callable[[K], Awaitable[None]], key: K) -> None:
         try:
-            await handler(key)
+            await self._handle(handler, key)
         except InvariantError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever one key does must not stop the others
@@ -116,6 +133,17 @@ class WorkQueue(Generic[K]):
             self.add_after(key, delay)
         else:
             self._failures.pop(key, None)
+
+    async def _handle(self, handler: Callable[[K], Awaitable[None]], key: K) -> None:
+        watch = self._watch
+        name = watch.name_of(key) if watch is not None else ""
+        if watch is None or not name:
+            await handler(key)
+        elif why := watch.quarantine.why(name):
+            self.add_after(key, _STILL_ASIDE)
+            watch.tell(key, why)
+        else:
+            await watch.quarantine.steps(name, handler(key))
 
     async def _run_timers(self) -> None:
         while True:

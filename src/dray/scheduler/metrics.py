@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dray.runtime.metrics import Metrics, Sample
-from dray.runtime.quarantine import Quarantine
+from dray.runtime.quarantine import Quarantine, show_set_aside
 from dray.scheduler.apart import Apart
 from dray.scheduler.binding import Bindings
 from dray.scheduler.events import Teller
@@ -84,11 +84,7 @@ class SchedulerMetrics:
             lambda: [({}, apart.stopped)],
             kind="counter",
         )
-        self._metrics.series(
-            "dray_scheduler_pods_set_aside",
-            "Pods that ended the scheduler again and again while they were decided.",
-            lambda: [({}, len(quarantine.set_aside))],
-        )
+        show_set_aside(self._metrics, lambda: {"scheduler": quarantine})
         self._metrics.series(
             "dray_scheduler_events_waiting", "Events in the line.", lambda: [({}, teller.waiting)]
         )

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dray.allocation.budget import Budget
 from dray.allocation.profiles import CORRECT
@@ -25,7 +25,7 @@ from dray.client.rate_limit import RateLimit
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
-from dray.runtime.quarantine import Quarantine
+from dray.runtime.quarantine import PLACE, Quarantine, object_key
 from dray.scheduler import events
 from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.binding import Binder, Bindings
@@ -131,7 +131,8 @@ class Scheduler:
             self._bindings.claim_changed,
         )
         self._apart = Apart(config.apart, clock)
-        self._quarantine = Quarantine(config.state_dir, clock)
+        place = config.state_dir / PLACE if config.state_dir is not None else None
+        self._quarantine = Quarantine(place, clock)
         self._metrics = SchedulerMetrics(metrics, config.name)
         self._metrics.watch(self._queue, self._bindings, self._teller, self._apart, self._quarantine)
         self._preempting = Preempting(self._cycle, self._writer, self._teller, self._sources.budgets)
@@ -181,7 +182,7 @@ class Scheduler:
             await self._wake.wait()
 
     def _try(self, pod: Pod) -> None:
-        key = f"pods/{pod.metadata.namespace}/{pod.metadata.name}/{pod.metadata.uid}"
+        key = _key(pod)
         if why := self._quarantine.why(key):
             self._failed(Failed(pod, why))
         elif not self._apart.is_needed(pod):
@@ -191,9 +192,14 @@ class Scheduler:
                 self._metrics.deciding.observe(self._clock.monotonic() - started)
                 self._take(decision, started)
         elif self._apart.is_due(pod):
-            self._group.create_task(self._try_apart(pod), name=f"decide {pod.metadata.uid}")
+            self._begin(pod, self._try_apart(pod), "decide")
         else:
             self._queue.failed(pod.metadata.uid, self._clock.monotonic())
+
+    def _begin(self, pod: Pod, work: Coroutine[Any, Any, None], what: str) -> None:
+        """A task for the pod, beside the decisions."""
+        steps = self._quarantine.steps(_key(pod), work)
+        self._group.create_task(steps, name=f"{what} {pod.metadata.uid}")
 
     async def _try_apart(self, pod: Pod) -> None:
         """Other pods are decided meanwhile: what was chosen is looked at once more before it is taken."""
@@ -222,7 +228,7 @@ class Scheduler:
         if isinstance(decision, Placed):
             self._apart.forget(uid)
             self._bindings.writing += 1
-            self._group.create_task(self._bind(decision, started), name=f"bind {uid}")
+            self._begin(decision.pod, self._bind(decision, started), "bind")
             return
         if isinstance(decision, Overrun):
             self._apart.overran(decision.pod)
@@ -274,11 +280,11 @@ class Scheduler:
             message = f"{message} {why}"
         self._queue.failed(pod.metadata.uid, self._clock.monotonic(), refused.diagnosis.rejectors)
         if refused.post is not None and refused.post.writes:
-            self._group.create_task(self._settle(refused), name=f"post filter {pod.metadata.uid}")
+            self._begin(pod, self._settle(refused), "post filter")
         elif self._config.preempt and (chosen := self._preempting.choose(refused)) is not None:
             self._metrics.preemptions.inc()
             self._metrics.victims.inc(len(chosen.pods))
-            self._group.create_task(self._preempting.end(pod, chosen), name=f"preempt {pod.metadata.uid}")
+            self._begin(pod, self._preempting.end(pod, chosen), "preempt")
         nominated: str | None = None
         if (victims := self._preempting.pending(pod)) is not None:
             nominated = victims.node
@@ -350,6 +356,11 @@ class Scheduler:
             told.add(uid)
             message = str(Diagnosis(len(self._cycle.nodes), barred=held[uid].gate))
             self._teller.tell(events.refused(held[uid].pod, message))
+
+
+def _key(pod: Pod) -> str:
+    meta = pod.metadata
+    return object_key("pods", meta.namespace, meta.name, meta.uid)
 
 
 class _Reasons:

@@ -15,14 +15,18 @@ import pytest
 from dray.api.kinds import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.api.limits import POD_CLAIM_NAME_ANNOTATION
 from dray.client.client import Client
-from dray.controllers.claims.controller import ClaimController, claim_controller
+from dray.controllers.claims.controller import ClaimController, ClaimControllerConfig, claim_controller
 from dray.controllers.claims.naming import claim_name
+from dray.controllers.pictures import Surroundings
 from dray.errors import ConflictError, UnavailableError
 from dray.runtime.clock import FakeClock
+from dray.runtime.quarantine import object_key
+from dray.runtime.tasks import running
 from dray.testing.check.api_server import Place
 from tests.campaign import seeds
 from tests.controllers.objects import Json, pod_document, template_document, user
 from tests.controllers.server import Cluster, cluster
+from tests.deadly import make_deadly
 from tests.waiting import wait_until
 
 Both = tuple[Cluster, Client]
@@ -307,3 +311,22 @@ async def _disturb(api: Cluster, rng: random.Random) -> None:
         case _:
             await api.remove(PODS, name)
             await add_pod(api, name)
+
+
+async def test_a_pod_that_ended_the_controllers_is_left_alone_and_others_are_not(
+    both: Both, tmp_path: Path
+) -> None:
+    api, client = both
+    await api.add_template()
+    pod = (await add_pod(api, "deadly"))["metadata"]
+    make_deadly(tmp_path / "state", object_key("pods", pod["namespace"], pod["name"], pod["uid"]))
+    around = Surroundings.of(client, state_dir=tmp_path / "state")
+    controller = ClaimController(around, ClaimControllerConfig())
+    with around.quarantine:
+        async with around.pictures, running(controller.run(), name="claims"):
+            await looked_at(api)
+            assert recorded(api, "deadly") == {} and claims(api) == []
+            await wait_until(lambda: api.every(EVENTS))
+    (event,) = api.every(EVENTS)
+    assert (event["reason"], event["involvedObject"]["name"]) == ("SetAside", "deadly")
+    assert "Dray ended 3 times while it handled this object" in event["message"]

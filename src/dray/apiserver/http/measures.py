@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dray.apiserver.store.contract import Store
 from dray.runtime.clock import Clock
 from dray.runtime.metrics import Metrics, Sample
+from dray.runtime.quarantine import Quarantine, show_set_aside
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _WORDS = {"create": "POST", "update": "PUT"}
@@ -52,6 +53,10 @@ class Measures:
         self._metrics.series(
             "dray_apiserver_revision", "The newest durable revision.", lambda: [({}, float(store.revision))]
         )
+
+    def of_upkeep(self, quarantine: Quarantine) -> None:
+        """Tell how many objects the server leaves alone."""
+        show_set_aside(self._metrics, lambda: {"apiserver": quarantine})
 
     @contextmanager
     def request(self, method: str) -> Iterator[Seen]:

@@ -54,12 +54,13 @@ class ClaimController:
 
     def __init__(self, around: Surroundings, config: ClaimControllerConfig) -> None:
         client, clock = around.client, around.clock
-        self.queue: MeteredQueue[Work] = MeteredQueue("resource_claim", clock, around.metrics.queues)
         self._client = client
         self._config = config
         self._picture = LivePicture(around.pictures, clock, has_groups=config.policy.workload_claims)
         self._writer = Writer(client)
         self._events = EventRecorder(client, "resource_claim", clock, pace=FOR_A_CLUSTER)
+        watch = around.watch(self._find, self._events)
+        self.queue: MeteredQueue[Work] = MeteredQueue("resource_claim", clock, around.metrics.queues, watch)
         self._creates = around.metrics.claim_creates
         around.metrics.follow_claims(self._picture.claims)
 
@@ -127,6 +128,13 @@ class ClaimController:
             await self._sync_claim(work.namespace, work.name)
         else:
             await self._sync_owner(work)
+
+    def _find(self, work: Work) -> Pod | PodGroup | ResourceClaim | None:
+        known: Known = self._picture
+        if work.kind == "claim":
+            return known.claim(work.namespace, work.name)
+        find = known.group if work.kind == "podgroup" else known.pod
+        return find(work.namespace, work.name)
 
     async def _sync_claim(self, namespace: str, name: str) -> None:
         claim = self._picture.claim(namespace, name)

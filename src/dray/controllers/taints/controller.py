@@ -58,7 +58,6 @@ class TaintController:
 
     def __init__(self, around: Surroundings, config: TaintControllerConfig) -> None:
         pictures, clock = around.pictures, around.clock
-        self.queue: MeteredQueue[Work] = MeteredQueue("device_taint_eviction", clock, around.metrics.queues)
         self._config, self._clock = config, clock
         self._pods = pictures.of(PODS)
         self._claims = pictures.of(RESOURCE_CLAIMS)
@@ -69,6 +68,9 @@ class TaintController:
         self._by_pool: Index[Key, PoolKey] = Index()
         self._by_group: Index[Key, Key] = Index()
         self._story = _Story(around)
+        watch = around.watch(self._find, self._story.events)
+        queues = around.metrics.queues
+        self.queue: MeteredQueue[Work] = MeteredQueue("device_taint_eviction", clock, queues, watch)
 
     @property
     def pending(self) -> int:
@@ -144,6 +146,11 @@ class TaintController:
             await self._tell_rule(work)
         else:
             await self._look_at_pod(work)
+
+    def _find(self, work: Work) -> Pod | DeviceTaintRule | None:
+        return (
+            self._rules.get(work.name) if work.kind == "rule" else self._pods.get(work.name, work.namespace)
+        )
 
     async def _look_at_pod(self, work: Work) -> None:
         pod = self._pods.get(work.name, work.namespace)

@@ -12,6 +12,7 @@ from dray.api.quoting import quote
 from dray.client.event_series import MESSAGE_MAX, EventType
 from dray.errors import Error
 from dray.kubelet.rejection import Rejection
+from dray.runtime.quarantine import SET_ASIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,11 @@ def back_off(pod: Pod, container: str) -> PodEvent:
 def full_name(pod: Pod) -> str:
     """As the kubelet names a pod in its texts."""
     return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
+
+
+def set_aside(pod: Pod, why: str) -> PodEvent:
+    """The pod ended the kubelet again and again."""
+    return _warning(pod, SET_ASIDE, why)
 
 
 def _normal(pod: Pod, container: str, reason: str, message: str) -> PodEvent:

@@ -24,13 +24,14 @@ from dray.kubelet.pods.plan import Stage, plan
 from dray.kubelet.pods.records import Records
 from dray.kubelet.pods.running import Running
 from dray.kubelet.pods.sources import API
-from dray.kubelet.pods.status import Facts, pod_status
+from dray.kubelet.pods.status import Facts, pod_status, set_aside_status
 from dray.kubelet.rejection import Rejection
 from dray.kubelet.runtimes.contract import Container, Sandbox, State
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
-from dray.runtime.workqueue import WorkQueue
+from dray.runtime.quarantine import PLACE, Quarantine, object_key
+from dray.runtime.workqueue import Watch, WorkQueue
 
 _log = get_log("kubelet.pods")
 
@@ -67,9 +68,11 @@ class PodManager:
         self._records = Records(state_dir / "records")
         self._running = Running(parts, state_dir, logs, clock, reached)
         self.known = KnownPods(self._records.load())
-        self._admissions = WorkQueue[str]("admissions", clock, _RETRY)
+        self.quarantine = Quarantine(state_dir / PLACE, clock)
+        watch = Watch(self.quarantine, self._name_of, self._leave)
+        self._admissions = WorkQueue[str]("admissions", clock, _RETRY, watch)
         self._lanes = Lanes()
-        self._work = WorkQueue[str]("pods", clock, _RETRY)
+        self._work = WorkQueue[str]("pods", clock, _RETRY, watch)
         self._containers: tuple[Container, ...] = ()
         self._sandboxes: tuple[Sandbox, ...] = ()
         self._begun_looks = self._newest_look = 0
@@ -98,6 +101,10 @@ class PodManager:
 
     async def run(self) -> None:
         """Until cancelled."""
+        with self.quarantine:
+            await self._run()
+
+    async def _run(self) -> None:
         await self._patiently(self._look)
         self._ran_at_start = frozenset(
             (one.pod.uid, one.name) for one in self._containers if one.state is State.RUNNING
@@ -159,6 +166,22 @@ class PodManager:
             except Error as error:
                 _log.warning("the container runtime fails, asked again", error=str(error))
             await self._clock.sleep(_ASK_AGAIN)
+
+    def _name_of(self, uid: str) -> str:
+        """A pod that leaves is another matter than one that stays: it must be able to end where it could not run."""
+        known = self.known.by_uid.get(uid)
+        if known is None:
+            return ""
+        meta = known.pod.metadata
+        return object_key("pods", meta.namespace, meta.name, uid) + (" leaves" if known.is_leaving else "")
+
+    def _leave(self, uid: str, why: str) -> None:
+        """A pod that ended this process again and again: it stays as it is, and says so."""
+        known = self.known.by_uid[uid]
+        self._parts.events.record(events.set_aside(known.pod, why))
+        status = set_aside_status(known.pod, why, self._clock.now().replace(microsecond=0))
+        known.pod = msgspec.structs.replace(known.pod, status=status)
+        self._parts.statuses.tell(known.pod, status)
 
     async def _admit(self, uid: str) -> None:
         known = self.known.by_uid.get(uid)

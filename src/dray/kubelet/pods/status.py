@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+import msgspec
+
 from dray.api.core import Pod
 from dray.api.core.container import (
     Container as ContainerSpec,
@@ -22,9 +24,11 @@ from dray.api.core.pod import PodCondition, PodIP, PodStatus
 from dray.kubelet.pods.plan import NEVER, is_sidecar, newest_runs
 from dray.kubelet.rejection import Rejection
 from dray.kubelet.runtimes.contract import Container, State
+from dray.runtime.quarantine import SET_ASIDE
 
 PENDING, RUNNING, SUCCEEDED, FAILED = "Pending", "Running", "Succeeded", "Failed"
 CREATING, INITIALIZING, BACK_OFF = "ContainerCreating", "PodInitializing", "CrashLoopBackOff"
+READY = "Ready"
 _TRUE, _FALSE = "True", "False"
 
 
@@ -71,6 +75,17 @@ def pod_status(pod: Pod, facts: Facts) -> PodStatus:
         qos_class=pod.status.qos_class,
         resource_claim_statuses=pod.status.resource_claim_statuses,
         extended_resource_claim_status=pod.status.extended_resource_claim_status,
+    )
+
+
+def set_aside_status(pod: Pod, why: str, now: datetime) -> PodStatus:
+    """As it was, but not ready: nobody looks after the pod."""
+    before = next((one for one in pod.status.conditions if one.type == READY), None)
+    ready = _condition(READY, _FALSE, SET_ASIDE, why, before, now)
+    return msgspec.structs.replace(
+        pod.status,
+        phase=pod.status.phase or PENDING,
+        conditions=(ready, *(one for one in pod.status.conditions if one.type != READY)),
     )
 
 
@@ -169,7 +184,7 @@ def _conditions(
     wanted = {
         "PodReadyToStartContainers": (_TRUE if facts.has_sandbox else _FALSE, "", ""),
         "Initialized": initialized,
-        "Ready": ready,
+        READY: ready,
         "ContainersReady": ready,
         "PodScheduled": (_TRUE, "", ""),
     }

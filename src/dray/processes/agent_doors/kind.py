@@ -44,6 +44,7 @@ from dray.processes.agent_parts.events import AgentEvents, Reason
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import PLACE, Quarantine
 from dray.runtime.tasks import running
 from dray.runtime.threads import Threads
 
@@ -100,6 +101,7 @@ class DraKind:
         self._problems: frozenset[Problem] = frozenset()
         self._is_lost = asyncio.Event()
         self.driver: DraDriver | None = None
+        self.quarantine = Quarantine(self._data_dir / PLACE, ground.clock)
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -110,6 +112,7 @@ class DraKind:
         ground, name = self._ground, self.wish.name
         async with AsyncExitStack() as stack:
             preparer = await stack.enter_async_context(open_preparer(self._options(), self._around()))
+            stack.enter_context(self.quarantine)
             await self._take_leftovers(preparer)
             owner = PoolOwner(name, NodeRef(ground.node_name, ""))
             metrics = ground.metrics.of(name)
@@ -126,7 +129,15 @@ class DraKind:
             await stack.enter_async_context(status.writing())
             reports = ClaimReports(status, ground.events)
             claims = reports.noting(FetchedClaims(ground.client, name))
-            calls = ClaimCalls(name, preparer, claims, ground.clock, metrics=metrics, reports=reports)
+            calls = ClaimCalls(
+                name,
+                preparer,
+                claims,
+                ground.clock,
+                metrics=metrics,
+                reports=reports,
+                quarantine=self.quarantine,
+            )
             self.driver = DraDriver(
                 DriverSockets(name, ground.kubelet_dir, ground.instance),
                 calls,
@@ -174,12 +185,16 @@ class DraKind:
             except Error as error:
                 _log.warning("left over", what=change.describe(), error=str(error))
 
+    @property
+    def _data_dir(self) -> Path:
+        return self._ground.kubelet_dir / "plugins" / self.wish.name
+
     def _options(self) -> PrepareOptions:
         ground = self._ground
         return PrepareOptions(
             driver=self.wish.name,
             pool=ground.node_name,
-            data_dir=ground.kubelet_dir / "plugins" / self.wish.name,
+            data_dir=self._data_dir,
             cdi_dir=ground.cdi_dir,
             boot_id=ground.boot_id,
             metadata_versions=KNOWN if self.wish.metadata else (),

@@ -37,6 +37,7 @@ class DraSide:
         ground.metrics.follow(
             lambda: {name: one.phase is Phase.REGISTERED for name, one in self.states().items()},
             self.prepared,
+            lambda: {one.kind.wish.name: one.kind.quarantine for one in self._running.values()},
         )
 
     def want(self, wishes: Iterable[KindWish], others: Iterable[KindWish] = ()) -> None:

@@ -58,6 +58,7 @@ class Report(msgspec.Struct, frozen=True):
 
 async def examine(places: Places, clock: Clock | None = None) -> Report:
     """Look once. Nothing is changed anywhere. InvalidError where --host-root is no directory."""
+    clock = clock or SystemClock()
     facts = Facts(
         software=look_at_software(),
         directories=look_at_directories(places),
@@ -66,8 +67,8 @@ async def examine(places: Places, clock: Clock | None = None) -> Report:
         containerd=await look_at_containerd(places),
         cdi=look_at_cdi(places),
         passthrough=look_at_passthrough(places.host_root),
-        state=look_at_state(places),
-        cluster=await look_at_cluster(places, clock or SystemClock()),
+        state=look_at_state(places, clock.now()),
+        cluster=await look_at_cluster(places, clock),
         laptop=await look_at_laptop(places),
         is_laptop=places.is_laptop,
     )

@@ -1,9 +1,10 @@
-"""What survives restarts: whether the files can be read, which were set aside, and whether the ledger fits what lives."""
+"""What survives restarts: whether the files can be read, what was set aside, and whether the ledger fits what lives."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,8 @@ from dray.kubelet.devices.checkpoint import decode as decode_devices
 from dray.processes.doctor.finding import Finding, cannot_look, note, ok, warning
 from dray.processes.doctor.places import Places, State, Text, look_at, read_bytes
 from dray.runtime.files.checkpoint_format import Format, Unreadable
+from dray.runtime.quarantine import DEATHS_FILE, PLACE, REST, Deaths
+from dray.runtime.quarantine import Content as Deadly
 
 HOLDS: Final = "holds"
 KUBELET_DEVICES: Final = "kubelet_internal_checkpoint"
@@ -38,6 +41,14 @@ class StateFile(msgspec.Struct, frozen=True):
     error: str = ""
 
 
+class LeftAlone(msgspec.Struct, frozen=True):
+    """An object that a part leaves alone because its process ended again and again; `path` is where that is noted."""
+
+    path: str
+    object: str
+    deaths: Deaths
+
+
 class Kept(msgspec.Struct, frozen=True):
     """All state files of ours and of the kubelet, what was set aside, and what the ledger says is held."""
 
@@ -45,9 +56,10 @@ class Kept(msgspec.Struct, frozen=True):
     aside: tuple[str, ...] = ()
     holds: tuple[Hold, ...] = ()
     denied: tuple[str, ...] = ()
+    left_alone: tuple[LeftAlone, ...] = ()
 
 
-def look_at_state(places: Places) -> Kept:
+def look_at_state(places: Places, now: datetime) -> Kept:
     """Read without the locks of who owns them: a file is replaced as a whole, so one reading is one state."""
     directories = [places.state_dir, places.device_plugin_dir, places.kubelet_dir]
     plugins = places.kubelet_dir / "plugins"
@@ -55,13 +67,33 @@ def look_at_state(places: Places) -> Kept:
     entries = [look_at(one, lists=True) for one in directories]
     paths = [*(places.state_dir / name for name in _OWN), *(one / CHECKPOINT for one in directories[3:])]
     paths += [places.device_plugin_dir / KUBELET_DEVICES, places.kubelet_dir / CLAIMS_FILE]
-    files = [_read(path) for path in paths]
+    deaths = _deaths_files(places)
+    files = [_read(path) for path in (*paths, *deaths)]
     return Kept(
         tuple(one for one in files if one.state is not State.MISSING),
         tuple(f"{one.path}/{name}" for one in entries for name in one.names if _ASIDE.fullmatch(name)),
         _holds(read_bytes(places.state_dir / HOLDS, _LIMIT)),
         tuple(one.path for one in entries if one.state is State.DENIED),
+        tuple(one for path in deaths for one in _left_alone(path, now)),
     )
+
+
+def _deaths_files(places: Places) -> list[Path]:
+    """Of all parts: each has its state in one of these directories, or right below."""
+    above = [places.state_dir, places.data_dir, places.kubelet_dir, places.kubelet_dir / "plugins"]
+    found = [one / name for one in above for name in ("", *look_at(one, lists=True).names)]
+    return [one / PLACE / DEATHS_FILE for one in dict.fromkeys(found)]
+
+
+def _left_alone(path: Path, now: datetime) -> Iterator[LeftAlone]:
+    content = read_bytes(path, _LIMIT)
+    try:
+        deaths = Format(Deadly).decode(content).deaths if isinstance(content, bytes) else {}
+    except Unreadable:
+        return
+    for key, one in sorted(deaths.items()):
+        if one.is_aside(now):
+            yield LeftAlone(str(path), key, one)
 
 
 def _read(path: Path) -> StateFile:
@@ -124,7 +156,18 @@ def check_state(facts: Kept, living: Living) -> Iterator[Finding]:
         names = ", ".join(facts.aside[:_NAMED]) + (" …" if len(facts.aside) > _NAMED else "")
         why = "a state file could not be used once, and was kept under this name"
         yield note("set-aside", names, why, "look at the disk and the log of that time, then remove them")
+    yield from _check_left_alone(facts.left_alone)
     yield from _check_ledger(facts.holds, living)
+
+
+def _check_left_alone(found: Collection[LeftAlone]) -> Iterator[Finding]:
+    for one in found:
+        count, until = one.deaths.count, f"{one.deaths.last + REST:%Y-%m-%d %H:%M} UTC"
+        what = (
+            f"{one.object} is left alone until {until}: the process ended {count} times while it was handled"
+        )
+        fix = "report it with `dray doctor --bundle`; to have it tried at once, delete it and create it again"
+        yield warning("quarantine", what, f"nothing is done for it ({one.path})", fix)
 
 
 def _check_ledger(holds: Collection[Hold], living: Living) -> Iterator[Finding]:

@@ -99,7 +99,8 @@ async def controllers_part(ground: Ground) -> AsyncIterator[None]:
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(ground.client())
-        around = Surroundings.of(client, ground.clock, ControllerMetrics(metrics))
+        shown, place = ControllerMetrics(metrics), ground.place.controllers
+        around = Surroundings.of(client, ground.clock, shown, state_dir=place)
         await stack.enter_async_context(controllers(around, options))
         await stack.enter_async_context(_served(metrics, ground.address("controllers"), str))
         yield

@@ -128,8 +128,13 @@ class UpPlace:
 
     @property
     def scheduler(self) -> Path:
-        """Which pods ended the process while they were decided."""
+        """The scheduler's state: what it leaves alone."""
         return self.data_dir / "scheduler"
+
+    @property
+    def controllers(self) -> Path:
+        """The controllers' state: what they leave alone."""
+        return self.data_dir / "controllers"
 
     @property
     def agent_config(self) -> Path:
