@@ -15,6 +15,7 @@ ROOMS = sorted(path for path in SOURCE.iterdir() if path.is_dir() and path.name 
 PURE = ("api", "cel", "hardware", "cdi", "allocation")
 CATCH_EVERYTHING = {
     "runtime/forked.py",
+    "runtime/quarantine.py",
     "runtime/workqueue.py",
     "wire/transport/dispatch.py",
     "wire/transport/http2.py",
@@ -37,7 +38,8 @@ def _is_loose_task(path: Path, node: ast.Call) -> bool:
 
 
 def _swallows(path: Path, node: ast.ExceptHandler) -> bool:
-    """Only the workqueue and the gRPC adaptor catch everything. A forked copy must never return to its caller's code.
+    """Only the workqueue and the gRPC adaptor catch everything. A forked copy must never return to its caller's code, and the
+    quarantine passes on what work that it watches was waiting for.
 
     A handler that cleans up and raises again catches nothing.
     """

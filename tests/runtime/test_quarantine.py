@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.errors import InvalidError, InvariantError
+from dray.errors import InvalidError, InvariantError, UnavailableError
 from dray.runtime.clock import FakeClock, settle
 from dray.runtime.quarantine import DEATHS, REST, Quarantine
 
@@ -166,6 +166,15 @@ async def test_steps_change_nothing_of_the_work(tmp_path: Path) -> None:
             await asyncio.sleep(0)
             gate.set()
 
+    async def meets_a_failure() -> str:
+        failing = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(failing.set_exception, UnavailableError("away"))
+        try:
+            await failing
+        except UnavailableError as error:
+            return str(error)
+        return ""
+
     async def fails() -> None:
         await asyncio.sleep(0)
         raise InvalidError("over")
@@ -178,6 +187,7 @@ async def test_steps_change_nothing_of_the_work(tmp_path: Path) -> None:
         assert await answered == 7
         with pytest.raises(asyncio.CancelledError):
             await cancelled
+        assert await quarantine.steps(POD, meets_a_failure()) == "away"
         with pytest.raises(InvalidError):
             await quarantine.steps(POD, fails())
         assert quarantine.handled() == []

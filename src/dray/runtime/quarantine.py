@@ -162,8 +162,8 @@ class Quarantine:
             thrown = None
             try:
                 yield waited_for
-            except asyncio.CancelledError as cancelled:  # the work's own, which may catch it
-                thrown = cancelled
+            except BaseException as error:  # noqa: BLE001 - for the work: what it waited for failed, or it is cancelled
+                thrown = error
 
     @contextmanager
     def handling(self, key: str) -> Iterator[None]:
