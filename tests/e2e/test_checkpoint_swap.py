@@ -312,10 +312,10 @@ def state(cluster: Cluster, tmp_path: Path) -> Iterator[Path]:
     """For a `dray kubelet`; the cgroups of its pods, which it leaves for the next one, are removed."""
     directory = tmp_path / "dray-kubelet"
     yield directory
-    if not cluster.kubelet.is_running:
-        cluster.start_kubelet()
-        cluster.wait_node()
+    cluster.stop_kubelet()  # it removes containers, too, and of two who remove one containerd refuses the second
     asyncio.run(end_containers(cluster))
+    cluster.start_kubelet()
+    cluster.wait_node()
     group = cgroup_parent(make_id(directory / "containers")[:12], cri.CGROUPFS)[1:]
 
     def are_gone() -> bool:
