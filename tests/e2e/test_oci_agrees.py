@@ -41,7 +41,9 @@ CASES = {
     ),
     "mighty": Security(seccomp=DEFAULT, add_capabilities=("SYS_ADMIN", "SYS_PTRACE", "SYS_TIME", "SYSLOG")),
     "nearly all": Security(seccomp=DEFAULT, add_capabilities=("ALL",), drop_capabilities=("SYS_ADMIN",)),
+    "a user": Security(user=1000, group=1000),
     "privileged": Security(privileged=True, seccomp=DEFAULT),
+    "privileged user": Security(privileged=True, user=1000, group=1000),
 }
 LIMITING = {"ro", "nosuid", "noexec", "nodev"}
 """Options of a mount that take something away."""
@@ -168,6 +170,19 @@ def test_devices(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
     ours, theirs = ([_rule(one) for one in spec["linux"]["resources"]["devices"]] for spec in specs[case])
     assert ours[0] == theirs[0]
     assert set(ours) <= set(theirs) or theirs == [(True, "a", -1, -1, "rwm")]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nodes_of_devices(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
+    """Who owns them, and what he may do: the host's owner and mode, whoever the container runs as."""
+    ours, theirs = ({one["path"]: _node(one) for one in spec["linux"]["devices"]} for spec in specs[case])
+    assert "/dev/mine" in ours
+    assert ours.items() <= theirs.items()
+
+
+def _node(one: Spec) -> tuple[object, ...]:
+    numbers = tuple(one.get(key) or 0 for key in ("major", "minor", "uid", "gid"))
+    return one["type"], *numbers, one.get("fileMode", 0) & 0o7777
 
 
 def _rule(one: Spec) -> tuple[object, ...]:

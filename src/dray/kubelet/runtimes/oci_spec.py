@@ -82,7 +82,7 @@ def make_spec(config: ContainerConfig, image: ImageConfig, owner: Owner, place: 
             "maskedPaths": [] if privileged else list(place.masked),
             "readonlyPaths": [] if privileged else list(READ_ONLY),
             **({"seccomp": seccomp} if seccomp else {}),
-            **_devices(config, owner, stat),
+            **_devices(config, stat),
         },
     }
 
@@ -174,17 +174,18 @@ def _mount(destination: str, kind: str, source: str, options: Sequence[str]) -> 
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}
 
 
-def _devices(config: ContainerConfig, owner: Owner, stat: Stat) -> OciSpec:
+def _devices(config: ContainerConfig, stat: Stat) -> OciSpec:
     rules: list[OciSpec] = [{"allow": config.security.privileged, "access": "rwm"}]
     nodes: list[OciSpec] = []
     for node in config.device_nodes:
-        made, access = _node(node, owner, stat), {"access": _sorted_access(node.permissions)}
+        made, access = _node(node, stat), {"access": _sorted_access(node.permissions)}
         nodes = [other for other in nodes if other["path"] != made["path"]] + [made]
         rules.append({"allow": True, **{key: made[key] for key in ("type", "major", "minor")}, **access})
     return {"devices": nodes, "resources": {"devices": rules, **_limits(config)}}
 
 
-def _node(node: DeviceNode, owner: Owner, stat: Stat) -> OciSpec:
+def _node(node: DeviceNode, stat: Stat) -> OciSpec:
+    """Owner and mode are the host's: who may open a device there may open it here, and nobody else, whatever `runAsUser` is."""
     host = stat(node.host_path)
     if host is None or host.type not in ("b", "c"):
         reason = "does not exist on the host" if host is None else "is not a device node"
@@ -195,8 +196,8 @@ def _node(node: DeviceNode, owner: Owner, stat: Stat) -> OciSpec:
         "major": host.major,
         "minor": host.minor,
         "fileMode": host.mode,
-        "uid": owner.uid,
-        "gid": owner.gid,
+        "uid": host.uid,
+        "gid": host.gid,
     }
 
 
