@@ -32,7 +32,7 @@ from dray.kubelet.runtimes.contract import (
     State,
 )
 from dray.kubelet.runtimes.cri_events import Changes
-from dray.kubelet.runtimes.cri_images import ensure_image, image_user
+from dray.kubelet.runtimes.cri_images import ensure_image, find_image, image_user
 from dray.kubelet.runtimes.cri_logs import LogKeeper
 from dray.kubelet.runtimes.cri_requests import (
     cgroup_parent,
@@ -186,11 +186,13 @@ class CriRuntime:
             if fits or container_told(one, status).state is not State.CREATED:
                 return one.id
             await self.remove(one.id)
-        await self._check_user(config)
+        image = await find_image(self._images, config.image)
+        _check_user(config, image)
         request = container_request(
             await self._ready_sandbox(sandbox),
             config,
             self._settings.owner,
+            image=image.id,
             masked=masked_paths(),
             seccomp=self._settings.seccomp,
         )
@@ -202,12 +204,6 @@ class CriRuntime:
             raise create_error(error, config) from error
         self._changes.note()
         return answer.container_id
-
-    async def _check_user(self, config: ContainerConfig) -> None:
-        if config.security.non_root:
-            own = config.security.user
-            uid, name = (own, "") if own is not None else await image_user(self._images, config.image)
-            check_non_root(config, uid, name)
 
     async def _ready_sandbox(self, sandbox: str) -> pb.PodSandboxStatus:
         status = await self._view.sandbox_status(sandbox)
@@ -292,6 +288,12 @@ class CriRuntime:
                 if self._clock.monotonic() > end:
                     raise UnavailableError(str(error)) from error
             await self._clock.sleep(_BUSY_PAUSE)
+
+
+def _check_user(config: ContainerConfig, image: pb.Image) -> None:
+    own = config.security.user
+    uid, name = (own, "") if own is not None else image_user(image)
+    check_non_root(config, uid, name)
 
 
 def _may_run(one: pb.Container) -> bool:
