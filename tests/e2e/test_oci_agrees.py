@@ -41,9 +41,13 @@ CASES = {
     ),
     "mighty": Security(seccomp=DEFAULT, add_capabilities=("SYS_ADMIN", "SYS_PTRACE", "SYS_TIME", "SYSLOG")),
     "nearly all": Security(seccomp=DEFAULT, add_capabilities=("ALL",), drop_capabilities=("SYS_ADMIN",)),
+    "limited": Security(),
     "a user": Security(user=1000, group=1000),
     "privileged": Security(privileged=True, seccomp=DEFAULT),
     "privileged user": Security(privileged=True, user=1000, group=1000),
+}
+LIMITS_ASKED: dict[str, dict[str, int]] = {
+    "limited": {"cpu_shares": 512, "cpu_quota": 50_000, "memory_limit": 64 << 20}
 }
 LIMITING = {"ro", "nosuid", "noexec", "nodev"}
 """Options of a mount that take something away."""
@@ -84,6 +88,7 @@ async def _made(
                 command=("/bin/true",),
                 security=security,
                 device_nodes=(DeviceNode("/dev/zero", "/dev/mine", "r"),),
+                **LIMITS_ASKED.get(name, {}),
             )
             item = await ours.create(await ours.run_sandbox(sandbox), config)
             own = json.loads((settings.root / "containers" / item / "bundle" / "config.json").read_bytes())
@@ -178,6 +183,17 @@ def test_nodes_of_devices(specs: dict[str, tuple[Spec, Spec]], case: str) -> Non
     ours, theirs = ({one["path"]: _node(one) for one in spec["linux"]["devices"]} for spec in specs[case])
     assert "/dev/mine" in ours
     assert ours.items() <= theirs.items()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_it_may_use(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
+    """Memory, swap and processors."""
+    ours, theirs = (
+        {kind: limits for kind, limits in spec["linux"]["resources"].items() if kind != "devices" and limits}
+        for spec in specs[case]
+    )
+    assert ours == theirs
+    assert bool(ours) == (case in LIMITS_ASKED)
 
 
 def _node(one: Spec) -> tuple[object, ...]:

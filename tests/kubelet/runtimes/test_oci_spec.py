@@ -138,6 +138,15 @@ def test_limits() -> None:
     assert set(spec()["linux"]["resources"]) == {"devices"}
 
 
+def test_a_memory_limit_is_no_way_to_swap() -> None:
+    limited = replace(CONFIG, memory_limit=1 << 20)
+    place = replace(PLACE, can_limit_swap=True)
+    made = make_spec(limited, PLAIN, Owner(5, 6, ()), place, HOST.get)
+    assert made["linux"]["resources"]["memory"] == {"limit": 1 << 20, "swap": 1 << 20}
+    free = make_spec(CONFIG, PLAIN, Owner(5, 6, ()), place, HOST.get)
+    assert "memory" not in free["linux"]["resources"]
+
+
 def test_privileged_hides_nothing() -> None:
     made = spec(replace(CONFIG, security=Security(privileged=True, no_new_privileges=True)))
     assert made["linux"]["maskedPaths"] == made["linux"]["readonlyPaths"] == []
