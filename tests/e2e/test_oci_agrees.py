@@ -167,7 +167,11 @@ def test_what_it_sees(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
     assert {one["destination"] for one in ours["mounts"]} <= set(options)
     kinds = [{one["type"] for one in spec["linux"]["namespaces"]} for spec in (ours, theirs)]
     assert kinds[0] >= kinds[1]
-    assert set(ours["linux"].get("sysctl") or ()) <= set(theirs["linux"].get("sysctl") or ())
+    sysctls = [(spec["linux"].get("sysctl") or {}).items() for spec in (ours, theirs)]
+    assert sysctls[0] <= sysctls[1]
+    for key in ("rootfsPropagation", "mountLabel"):
+        assert ours["linux"].get(key) == theirs["linux"].get(key), key
+    assert not ours.get("hooks")
 
 
 @pytest.mark.parametrize("case", CASES)
