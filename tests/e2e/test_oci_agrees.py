@@ -46,7 +46,7 @@ CASES = {
     "privileged": Security(privileged=True, seccomp=DEFAULT),
     "privileged user": Security(privileged=True, user=1000, group=1000),
 }
-LIMITS_ASKED: dict[str, dict[str, int]] = {
+LIMITS_ASKED: dict[str, dict[str, Any]] = {
     "limited": {"cpu_shares": 512, "cpu_quota": 50_000, "memory_limit": 64 << 20}
 }
 LIMITING = {"ro", "nosuid", "noexec", "nodev"}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from dray.api.core import Pod
 from dray.api.core.container import Container as ContainerSpec
@@ -27,7 +28,9 @@ from dray.runtime.tasks import single
 from dray.runtime.threads import Threads
 from dray.runtime.traces import span
 
-_REMOVE_SECONDS = 60.0
+T = TypeVar("T")
+
+_DISK_SECONDS = 60.0
 """Whoever fills a volume with millions of files keeps nobody else waiting; what is not done by then is tried again."""
 STARTS_AT_ONCE = 16
 """Each is a new process: more at once only make each other slow."""
@@ -102,17 +105,19 @@ class Running:
 
     async def forget(self, uid: str) -> None:
         """The pod is over: its volumes go."""
-        await self._threads.run(
-            partial(self._volumes.remove, uid),
-            doing=f"remove the volumes of pod {uid}",
-            seconds=_REMOVE_SECONDS,
-            alone_on=(uid,),
-        )
+        await self._beside(partial(self._volumes.remove, uid), "remove the volumes", uid)
         self._restarts.forget(uid)
 
-    def remove_logs(self, pod: Pod) -> None:
+    async def remove_logs(self, pod: Pod) -> None:
         """Of a pod that nobody has any more; nothing happens where there are none."""
-        remove_tree(log_directory(self._logs, pod))
+        path = log_directory(self._logs, pod)
+        await self._beside(partial(remove_tree, path), "remove the logs", pod.metadata.uid)
+
+    async def _beside(self, call: Callable[[], T], doing: str, uid: str) -> T:
+        """What other pods do not wait for: a disk or a file server may take long to answer."""
+        return await self._threads.run(
+            call, doing=f"{doing} of pod {uid}", seconds=_DISK_SECONDS, alone_on=(uid,)
+        )
 
     async def _sandbox(self, known: KnownPod, sandboxes: Sequence[Sandbox]) -> str:
         for one in sandboxes:
@@ -149,12 +154,14 @@ class Running:
         spec, tell = _spec_of(known.pod, start.name), self._parts.events.record
         await self._parts.objects.fetch(known.pod)
         with self._telling(partial(events.not_mounted, known.pod)):
-            known.volumes = self._volumes.make(known.pod) if known.volumes is None else known.volumes
+            if known.volumes is None:
+                make = partial(self._volumes.make, known.pod)
+                known.volumes = await self._beside(make, "make the volumes", known.uid)
         with self._telling(partial(events.not_pulled, known.pod, spec)):
             await self._parts.runtime.ensure_image(spec.image, spec.image_pull_policy)
         tell(events.pulled(known.pod, spec))
         with self._telling(partial(events.failed, known.pod, spec.name)):
-            container = await self._create(known, spec, sandbox, start.attempt)
+            container = await self._create(known, spec, sandbox, start)
         tell(events.created(known.pod, spec.name))
         with self._telling(partial(events.failed, known.pod, spec.name, container_id=container)):
             if start.attempt:  # also where it cannot be started: else it would be tried without a pause
@@ -164,18 +171,20 @@ class Running:
         tell(events.started(known.pod, spec.name))
         self._reached("started")
 
-    async def _create(self, known: KnownPod, spec: ContainerSpec, sandbox: str, attempt: int) -> str:
+    async def _create(self, known: KnownPod, spec: ContainerSpec, sandbox: str, start: Start) -> str:
         assert known.volumes is not None
-        config = container_config(
+        make_config = partial(
+            container_config,
             known.pod,
             spec,
-            attempt,
+            start.attempt,
             await self._parts.devices.run_options(known.pod, spec),
             claims_cdi=await self._claimed(known.pod, spec),
-            mounts=partial(self._volumes.mounts, known.pod, spec, known.volumes),
+            mounts=partial(self._volumes.mounts, known.pod, spec, known.volumes, is_made=start.is_made),
             sources=self._parts.objects,
             logs=self._logs,
         )
+        config = await self._beside(make_config, f"mount the volumes of container {spec.name}", known.uid)
         self._reached("configured")
         container = await self._parts.runtime.create(sandbox, config)
         self._reached("created")
