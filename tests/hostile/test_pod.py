@@ -120,9 +120,42 @@ def test_nothing_is_written_through_what_lies_in_a_volume_of_an_object(
     ]
 
 
+def test_a_volume_of_an_object_may_be_deeper_than_the_stack(volumes: Volumes) -> None:
+    """The container of a kubelet before 0.2 has made directories beside its key, one in the other."""
+    one = pod({"name": "v", "configMap": {"name": "cm"}})
+    volume = volumes.make(one)["v"].path
+    at = os.open(volume / "..data", os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit() + 500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    before = (volume / "..data").readlink()
+    volumes.make(one)
+    assert sorted(each.name for each in (volume / "..data").iterdir()) == ["k", "l"]
+    assert (volume / "..data").readlink() != before
+    current = (volume / "..data").readlink()
+    volumes.make(one)
+    assert (volume / "..data").readlink() == current
+
+
 @pytest.mark.parametrize(
     "path",
-    ["../x", "..x", "..data", "/etc/x", "a/../../x", "a//b", "./a", "", "x" * 300, "a/" * 3000, "a\0b"],
+    [
+        "../x",
+        "..x",
+        "..data",
+        "/etc/x",
+        "a/../../x",
+        "a//b",
+        "./a",
+        "",
+        "x" * 300,
+        "a/" * 3000,
+        "a/" * 64 + "b",
+        "a\0b",
+    ],
 )
 def test_paths_of_files_that_would_leave_their_volume(volumes: Volumes, path: str) -> None:
     one = pod({"name": "v", "configMap": {"name": "cm", "items": [{"key": "k", "path": path}]}})
