@@ -18,10 +18,10 @@ from dray.kubelet.pods.contract import Parts
 from dray.kubelet.pods.known import KnownPod
 from dray.kubelet.pods.plan import Start
 from dray.kubelet.pods.restarts import Restarts
-from dray.kubelet.pods.start import container_config, identity, log_directory
+from dray.kubelet.pods.start import container_config, log_directory, sandbox_config
 from dray.kubelet.pods.status import BACK_OFF, CREATING
 from dray.kubelet.pods.volumes import Volumes
-from dray.kubelet.runtimes.contract import Container, Sandbox, SandboxConfig, State
+from dray.kubelet.runtimes.contract import Container, Sandbox, State
 from dray.runtime.clock import Clock
 from dray.runtime.files.removal import remove_tree
 from dray.runtime.tasks import single
@@ -125,30 +125,16 @@ class Running:
                 return one.id
         if sandboxes:
             self._parts.events.record(events.sandbox_changed(known.pod))
+        attempt = max((one.attempt for one in sandboxes), default=-1) + 1
+        with self._telling(partial(events.no_sandbox, known.pod)):
+            config = sandbox_config(known.pod, attempt, self._logs)
         with self._telling(partial(events.not_prepared, known.pod)):
             await self._parts.claims.prepare(known.pod)
         self._reached("prepared")
-        attempt = max((one.attempt for one in sandboxes), default=-1) + 1
         with self._telling(partial(events.no_sandbox, known.pod)):
-            found = await self._parts.runtime.run_sandbox(self._sandbox_config(known.pod, attempt))
+            found = await self._parts.runtime.run_sandbox(config)
         self._reached("sandboxed")
         return found
-
-    def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
-        return SandboxConfig(
-            identity(pod),
-            hostname=pod.spec.hostname or pod.metadata.name,
-            log_directory=log_directory(self._logs, pod),
-            attempt=attempt,
-            host_network=pod.spec.host_network,
-            host_pid=pod.spec.host_pid,
-            privileged=any(
-                (one.security_context or {}).get("privileged")
-                for one in (*pod.spec.init_containers, *pod.spec.containers)
-            ),
-            labels=tuple(sorted(pod.metadata.labels.items())),
-            annotations=tuple(sorted(pod.metadata.annotations.items())),
-        )
 
     async def _start(self, known: KnownPod, sandbox: str, start: Start) -> None:
         spec, tell = _spec_of(known.pod, start.name), self._parts.events.record

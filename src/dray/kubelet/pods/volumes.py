@@ -63,7 +63,9 @@ class Volumes:
         found: dict[str, Volume] = {}
         for volume in pod.spec.volumes:
             name = str(volume.get("name", ""))
-            kind = next((key for key in volume if key != "name"), "emptyDir")
+            kind = next(
+                (key for key, given in volume.items() if key != "name" and given is not None), "emptyDir"
+            )
             try:
                 path = self._make(pod, name, kind, volume.get(kind))
             except OSError as error:
@@ -121,6 +123,13 @@ class Volumes:
         volume = volumes.get(mount.name)
         if volume is None:
             raise InvalidError(f"container {container.name}: the pod has no volume {mount.name!r}")
+        if mount.recursive_read_only == "Enabled":
+            where = f"volumeMounts[{index}].recursiveReadOnly"
+            raise InvalidError(
+                f"container {container.name}: {where} Enabled is not carried out on this node: what is mounted below"
+                f" {mount.mount_path} could be written to; use IfPossible, or leave it out",
+                field=where,
+            )
         place = self._place(pod, mount.name, container.name, index)
         path = volume.path
         if is_made and self._has_mounts and subpaths.is_held(place):
@@ -279,4 +288,7 @@ def _checked(name: str) -> str:
 
 def decoded(secret: Mapping[str, str]) -> dict[str, str]:
     """The data of a Secret as text; bytes that are no text stay as surrogates."""
-    return {key: os.fsdecode(base64.b64decode(value)) for key, value in secret.items()}
+    try:
+        return {key: os.fsdecode(base64.b64decode(value)) for key, value in secret.items()}
+    except ValueError as error:
+        raise InvalidError(f"the data of a Secret is not base64: {error}", field="data") from error
