@@ -7,6 +7,7 @@ may have left a call under way: whoever meets it waits for its end.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -44,6 +45,7 @@ from dray.kubelet.runtimes.cri_view import CriView
 from dray.kubelet.runtimes.hidden import masked_paths
 from dray.kubelet.runtimes.records import START_ERROR
 from dray.kubelet.runtimes.seccomp import PROFILES
+from dray.kubelet.runtimes.shim_log import open_directory
 from dray.kubelet.runtimes.users import check_non_root
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory
@@ -169,7 +171,8 @@ class CriRuntime:
     async def create(self, sandbox: str, config: ContainerConfig) -> str:
         """One that was never started moves to the sandbox given now."""
         try:
-            make_directory(config.log_path.parent, 0o755)
+            root = str(self._settings.logs.root or "")
+            os.close(open_directory(str(config.log_path.parent), root, make=True))
         except OSError as error:
             raise from_os_error(error, "make the directory", str(config.log_path.parent)) from error
         return await self._patiently(lambda: self._create(sandbox, config))
