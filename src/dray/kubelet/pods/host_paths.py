@@ -72,7 +72,11 @@ def hold(found: SafePath, place: Path) -> Path:
 
 def _open(path: Path) -> SafePath:
     with told("open", str(path)):
-        return SafePath(os.open(path, _FOLLOWING), str(path))
+        try:
+            # As a directory first: what an automounter keeps is only then mounted, and bound.
+            return SafePath(os.open(path, _FOLLOWING | os.O_DIRECTORY), str(path))
+        except NotADirectoryError:
+            return SafePath(os.open(path, _FOLLOWING), str(path))
 
 
 def _made(path: Path, kind: str) -> SafePath:
