@@ -1,4 +1,4 @@
-"""CDI spec files: their names and their text. `dray.dra.claims.directories` puts them into the directory."""
+"""Names and content of CDI spec files. `dray.dra.claims.claim_files` writes them."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def test_a_pod_that_needs_a_user_namespace_is_refused() -> None:
     for given, is_refused in ((False, True), (True, False), (None, False)):
         document = {"metadata": {"name": "p"}, "spec": {"hostUsers": given, "containers": [{"name": "c"}]}}
         if is_refused:
-            with pytest.raises(InvalidError, match=r"spec\.hostUsers false is not carried out on this node"):
+            with pytest.raises(InvalidError, match=r"spec\.hostUsers: false is not supported by this node"):
                 sandbox_config(view(document, Pod), 0, Path("/logs"))
         else:
             assert sandbox_config(view(document, Pod), 0, Path("/logs")).hostname == "p"

@@ -277,5 +277,5 @@ async def test_an_image_that_was_removed_meanwhile(tmp_path: Path) -> None:
     async with world(tmp_path) as (small, runtime):
         made = await runtime.run_sandbox(sandbox(tmp_path))
         small.images.clear()
-        with pytest.raises(NotFoundError, match="image 'here' is not present any more"):
+        with pytest.raises(NotFoundError, match="image 'here' is no longer present"):
             await runtime.create(made, container(tmp_path))

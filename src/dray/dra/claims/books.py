@@ -135,8 +135,8 @@ class Books:
 async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIterator[Books]:
     """Open = the checkpoint is read; where there is none, or it cannot be used, what the CDI files tell is taken.
 
-    Errors: UnavailableError (another process keeps the lock), DeniedError (a link where a directory should be, or one of
-    another user). A directory that was there and open is closed to other users.
+    Errors: UnavailableError (another process holds the lock), DeniedError (the data directory is a link or belongs to another
+    user). An existing data directory that is open to other users is closed.
     """
     check_own(options.data_dir)
     make_private(options.data_dir, None, flag="--kubelet-dir")

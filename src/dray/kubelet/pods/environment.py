@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r"\$\(([^)]*)\)")
 
 
 class _Reference(Model, frozen=True, kw_only=True):
-    """Of a variable to a field, a resource or a key, or of several variables to an object."""
+    """A reference from `env` or `envFrom` to a field, a resource, a key or an object."""
 
     name: str = ""
     key: str = ""

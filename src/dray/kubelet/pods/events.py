@@ -15,7 +15,7 @@ from dray.kubelet.rejection import Rejection
 from dray.runtime.quarantine import SET_ASIDE
 
 _MESSAGES = "/dev/termination-log"
-"""What every pod asks for by default: nobody misses it who did not name it."""
+"""The default, which every pod has: only another path is reported as unsupported."""
 
 
 @dataclass(frozen=True, slots=True)

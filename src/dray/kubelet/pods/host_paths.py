@@ -1,7 +1,7 @@
-"""What a hostPath means: opened once, checked and made by descriptor, and held for the container that mounts it.
+"""hostPath volumes: opened once, checked and created by file descriptor, and held for the container that mounts them.
 
-Links on the way were put there by the administrator, or by whoever may write there: they are followed, as by every kubelet,
-when the path is opened. From then on the name does not count: what was checked is what the container gets.
+Symbolic links in the path are followed when it is opened, as by every kubelet. After that the path does not matter: the
+container gets the file or directory that was checked.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _KINDS: dict[str, Callable[[int], bool]] = {
 
 
 def open_host_path(path: Path, kind: str) -> SafePath | None:
-    """What is there, made where `kind` says so. None: nothing is, and no kind is demanded.
+    """The file or directory at `path`, created if `kind` says so. None if it is missing and no kind is required.
 
-    InvalidError where it is of another kind, or `kind` is none of Kubernetes'.
+    InvalidError if it is of another kind, or `kind` is unknown.
     """
     if kind and kind not in _KINDS:
         raise InvalidError(
@@ -54,10 +54,10 @@ def open_host_path(path: Path, kind: str) -> SafePath | None:
 
 
 def hold(found: SafePath, place: Path) -> Path:
-    """The path by which a runtime gets this very file or directory: `place`, where it is mounted until the next call.
+    """Mount the open file or directory at `place`, until the next call, and return the path to give to a runtime.
 
-    A directory below which others are mounted is not held, because they would be missing: the answer is where it lies,
-    without links. So it is where the kubelet may not mount.
+    A directory with other mounts below it is not held, because they would be missing: its resolved path is returned. The
+    same if the kubelet may not mount.
     """
     lies = Path(found.proc_path).readlink()
     if stat.S_ISDIR(found.stat().st_mode) and any(path != lies for path in mounts.mounted_below(lies)):
@@ -73,17 +73,17 @@ def hold(found: SafePath, place: Path) -> Path:
 def _open(path: Path) -> SafePath:
     with told("open", str(path)):
         try:
-            # As a directory first: what an automounter keeps is only then mounted, and bound.
+            # As a directory first: this makes an automounter mount it.
             return SafePath(os.open(path, _FOLLOWING | os.O_DIRECTORY), str(path))
         except NotADirectoryError:
             return SafePath(os.open(path, _FOLLOWING), str(path))
 
 
 def _made(path: Path, kind: str) -> SafePath:
-    """The missing directories or the file, one below the other: a link that appears meanwhile is refused, not followed."""
+    """Create the file or the missing directories, one below the other; a symbolic link in the way is refused."""
     if kind == "FileOrCreate":
         with _open(path.parent) as above:
-            with contextlib.suppress(ConflictError):  # somebody was faster, or it is a link to nothing
+            with contextlib.suppress(ConflictError):  # another process was faster, or it is a dangling link
                 above.mknod(path.name, stat.S_IFREG | 0o644)
             return above.child(path.name)
     above, missing = _open_existing(path)
@@ -94,7 +94,7 @@ def _made(path: Path, kind: str) -> SafePath:
 
 
 def _open_existing(path: Path) -> tuple[SafePath, list[str]]:
-    """The last directory on the way that is there, and the names that are not."""
+    """The deepest existing directory of the path, and the names below it that are missing."""
     missing: list[str] = []
     for each in (path, *path.parents):
         try:

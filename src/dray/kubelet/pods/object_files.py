@@ -115,7 +115,7 @@ def _holds(volume: SafePath, version: str, files: Files) -> bool:
 
 
 def _has_only(version: SafePath, files: Files) -> bool:
-    """Whether nothing else is in it. What must not be there is not entered, however deep it is."""
+    """Whether nothing else is in it. Unexpected directories are not entered, so their depth does not matter."""
     directories = {parts[:length] for parts in files for length in range(len(parts))} or {()}
     for parts in sorted(directories):
         with _opened(version, parts) as directory:

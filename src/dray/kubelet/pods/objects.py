@@ -54,7 +54,7 @@ class ApiObjects:
             self._known[name] = await self._read(*name)
 
     async def _read(self, kind: str, namespace: str, name: str) -> Mapping[str, str] | None:
-        if dns_subdomain(name):  # there is no such object, and the name could be another path of the API
+        if dns_subdomain(name):  # no object can have this name, and it could be another path of the API
             return None
         try:
             if kind == _CONFIG_MAP:
@@ -92,7 +92,7 @@ def _sources(projected: Any) -> Sequence[Any]:
 
 
 def _named(pod: Pod, source: Any, kinds: Mapping[str, str]) -> Iterator[Name]:
-    """What has another form than a reference names nothing: whoever needs it says what is wrong with it."""
+    """A malformed reference is skipped here; it is reported when the volume or variable is made."""
     for key, kind in kinds.items():
         reference = source.get(key) if isinstance(source, dict) else None
         if isinstance(reference, dict):

@@ -32,7 +32,7 @@ class Start:
 
     @property
     def is_made(self) -> bool:
-        """Whether the runtime has this very run already, not started as far as it tells."""
+        """Whether the runtime has already created this container, and does not report it as started."""
         return self.after is not None and self.after.attempt == self.attempt
 
 

@@ -114,7 +114,7 @@ class Running:
         await self._beside(partial(remove_tree, path), "remove the logs", pod.metadata.uid)
 
     async def _beside(self, call: Callable[[], T], doing: str, uid: str) -> T:
-        """What other pods do not wait for: a disk or a file server may take long to answer."""
+        """Run a blocking call in a thread: a disk or a file server may be slow, and other pods must not wait for it."""
         return await self._threads.run(
             call, doing=f"{doing} of pod {uid}", seconds=_DISK_SECONDS, alone_on=(uid,)
         )

@@ -43,11 +43,11 @@ def log_directory(root: Path, pod: Pod) -> Path:
 
 
 def sandbox_config(pod: Pod, attempt: int, logs: Path) -> SandboxConfig:
-    """What its containers share. InvalidError for a user namespace: without one root in a container is root of the node."""
+    """The pod's sandbox. InvalidError if the pod needs a user namespace: without one, root in a container is root on the node."""
     if pod.spec.host_users is False:
         raise InvalidError(
-            "spec.hostUsers false is not carried out on this node: there are no user namespaces, and root in a"
-            " container would be root of the node; leave it out, or run the pod elsewhere",
+            "spec.hostUsers: false is not supported by this node, which has no user namespaces for pods: root in a container"
+            " would be root on the node; leave it out, or run the pod on another node",
             field="spec.hostUsers",
         )
     return SandboxConfig(
@@ -130,7 +130,7 @@ class _ProfileField(Model, frozen=True, kw_only=True):
 
 
 class _Context(Model, frozen=True, kw_only=True):
-    """A security context, of a pod or a container, as far as it is carried out. None: it says nothing of it."""
+    """The fields of a pod's or container's security context that Dray implements. None: not set."""
 
     privileged: bool | None = None
     run_as_user: Int64 | None = None
@@ -146,7 +146,7 @@ class _Context(Model, frozen=True, kw_only=True):
 
 
 def security(pod: Pod, container: Container) -> Security:
-    """The container's security context over the pod's. InvalidError names the field that has the wrong form."""
+    """The container's security context over the pod's. InvalidError names a malformed field."""
     whole = _context(pod.spec.security_context, "spec.securityContext")
     own = _context(container.security_context, f"spec.containers[{container.name}].securityContext")
 

@@ -57,7 +57,7 @@ def hold(found: SafePath, place: Path) -> None:
 
 
 def is_held(place: Path) -> bool:
-    """Whether something is mounted there: not after a reboot."""
+    """Whether something is mounted at `place`. After a reboot nothing is."""
     return place.parent.resolve() / place.name in mounts.mounted_below(place.parent.resolve())
 
 

@@ -85,8 +85,8 @@ class Volumes:
     ) -> tuple[Mount, ...]:
         """What a container sees of them. Called before every start of it: subPaths and hostPaths are looked up anew.
 
-        `is_made`: the runtime has this very container already, and may be starting it at this moment for a kubelet that was
-        killed. It keeps what it was made with.
+        `is_made`: the runtime has created this container already, and its start may be in progress since before a restart of
+        the kubelet. Its mounts are kept as they are.
         """
         return tuple(
             self._mount(pod, container, index, one, volumes, env, is_made=is_made)
@@ -126,8 +126,7 @@ class Volumes:
         if mount.recursive_read_only == "Enabled":
             where = f"volumeMounts[{index}].recursiveReadOnly"
             raise InvalidError(
-                f"container {container.name}: {where} Enabled is not carried out on this node: what is mounted below"
-                f" {mount.mount_path} could be written to; use IfPossible, or leave it out",
+                f"container {container.name}: {where}: Enabled is not supported by this node; use IfPossible, or leave it out",
                 field=where,
             )
         place = self._place(pod, mount.name, container.name, index)
@@ -162,7 +161,7 @@ class Volumes:
 
     def _host_path(self, volume: Volume, place: Path) -> Path:
         opened = host_paths.open_host_path(volume.path, volume.host_type or "")
-        if opened is None:  # the runtime makes it, or says that it is not there
+        if opened is None:  # the runtime creates it, or reports that it is missing
             return volume.path
         with opened:
             return host_paths.hold(opened, place) if self._has_mounts else volume.path
@@ -291,4 +290,4 @@ def decoded(secret: Mapping[str, str]) -> dict[str, str]:
     try:
         return {key: os.fsdecode(base64.b64decode(value)) for key, value in secret.items()}
     except ValueError as error:
-        raise InvalidError(f"the data of a Secret is not base64: {error}", field="data") from error
+        raise InvalidError(f"Secret data is not valid base64: {error}", field="data") from error

@@ -108,8 +108,8 @@ class ContainerConfig:
 class LogLimits:
     """Of each container's log: a file of `size` bytes is put aside, and `files` are kept, the newest included.
 
-    `root` is the directory that all logs lie below, as the administrator gave it: links on the way there are followed, links
-    below it are not. None: there is no such directory, and each log's own counts as given.
+    `root` is the directory of all logs (`--log-dir`): symbolic links in its own path are followed, links below it are not.
+    None: the path of each log's directory is trusted.
     """
 
     size: int = 10 * 1024 * 1024

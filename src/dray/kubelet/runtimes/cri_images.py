@@ -44,12 +44,12 @@ async def is_here(images: ImagesClient, image: str) -> bool:
 
 
 async def find_image(images: ImagesClient, image: str) -> pb.Image:
-    """What the name means now. Its `id` means the same image for ever: a name may be moved to another one at any time."""
+    """The image that has this name now. A tag may be moved to another image at any time; the ID always means this one."""
     answer = await images.image_status(pb.ImageStatusRequest(image=_spec(image)))
     if not answer.HasField("image"):
-        raise NotFoundError(f"image {image!r} is not present any more: {WAYS}", kind="image", name=image)
+        raise NotFoundError(f"image {image!r} is no longer present: {WAYS}", kind="image", name=image)
     if not answer.image.id:
-        raise ProtocolError(f"the container runtime gives no id for image {image!r}")
+        raise ProtocolError(f"the container runtime reports no ID for image {image!r}")
     return answer.image
 
 

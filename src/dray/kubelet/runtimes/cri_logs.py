@@ -79,7 +79,7 @@ class LogKeeper:
 
     @contextlib.contextmanager
     def _opened(self, path: Path) -> Iterator[Path]:
-        """The same file by a path that means its directory, whatever is put in its place meanwhile."""
+        """The file by a path through its open directory, which stays the same if the directory is replaced."""
         try:
             descriptor = open_directory(str(path.parent), str(self._limits.root or ""))
         except OSError as error:

@@ -99,10 +99,7 @@ def container_request(
     masked: Sequence[str] = MASKED,
     seccomp: Path = PROFILES,
 ) -> pb.CreateContainerRequest:
-    """A new container in a sandbox that exists, of the image with the id `image`, whatever its name means by then.
-
-    `seccomp`: where the node's own profiles are.
-    """
+    """A new container in an existing sandbox, from the image with the ID `image`. `seccomp`: where the node's profiles are."""
     again = sandbox_config_again(sandbox, privileged=config.security.privileged)
     own = {RESTARTS: str(config.attempt)}
     made = pb.ContainerConfig(

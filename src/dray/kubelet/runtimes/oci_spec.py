@@ -186,7 +186,7 @@ def _devices(config: ContainerConfig, place: Place, stat: Stat) -> OciSpec:
 
 
 def _node(node: DeviceNode, stat: Stat) -> OciSpec:
-    """Owner and mode are the host's: who may open a device there may open it here, and nobody else, whatever `runAsUser` is."""
+    """Owner and mode are those on the host, whatever `runAsUser` is: a user may open a device here if it may open it there."""
     host = stat(node.host_path)
     if host is None or host.type not in ("b", "c"):
         reason = "does not exist on the host" if host is None else "is not a device node"
@@ -207,7 +207,7 @@ def _sorted_access(permissions: str) -> str:
 
 
 def _limits(config: ContainerConfig, place: Place) -> OciSpec:
-    """A container with a memory limit does not swap: `swap` is memory and swap together, as in cgroup v1."""
+    """A container with a memory limit does not swap: `swap` is the limit of memory and swap together."""
     limits: OciSpec = {}
     if config.cpu_shares:
         limits["cpu"] = {"shares": config.cpu_shares}

@@ -265,7 +265,7 @@ def _oom_score() -> int:
 
 
 def can_limit_swap(cgroups: Path = Path("/sys/fs/cgroup")) -> bool:
-    """Whether this kernel counts swap in cgroups, v1 or v2: not every one does, and where it does not, runc refuses the limit."""
+    """Whether the kernel has a swap controller (cgroup v1 or v2). Without one, runc refuses a swap limit."""
     return (cgroups / "memory/memory.memsw.limit_in_bytes").exists() or any(cgroups.glob("*/memory.swap.max"))
 
 

@@ -26,10 +26,10 @@ def _now(form: str) -> str:
 
 
 def open_directory(path: str, root: str = "", *, make: bool = False) -> int:
-    """The directory of a log, whose names are reached through `/proc/self/fd` from then on. OSError names `path`.
+    """Open the directory of a log; its entries are then reached through `/proc/self/fd`. OSError names `path`.
 
-    A pod with a hostPath of the logs may put a link in its place, too: none is followed below `root`, which is the
-    administrator's. Without a root, or elsewhere, `path` itself is.
+    A pod that mounts the log directory may replace directories by symbolic links: none is followed below `root`. `root` is
+    trusted, and so is `path` where it is not below it.
     """
     root = root.rstrip("/") or "/"
     is_below = root != "/" and path.startswith(f"{root}/")

@@ -123,8 +123,8 @@ def _instead(file: BinaryIO, other: BinaryIO, opened: BinaryIO) -> BinaryIO:
 
 
 def open_log(path: Path, root: Path | None = None) -> BinaryIO:
-    """To read. What is no plain file was put there by somebody: a link would show another file of the host, and a FIFO
-    would keep us waiting. No link is followed below `root` either."""
+    """To read. Only a regular file: a symbolic link would show another file of the host, and a FIFO would block us. No link
+    below `root` is followed."""
     try:
         directory = open_directory(str(path.parent), str(root or ""))
         try:

@@ -22,7 +22,7 @@ def make_private(path: Path, ours: Collection[str] | None, *, flag: str) -> None
 
     DeniedError where it belongs to another user, who could put anything there; and where it is open and holds nothing
     of `ours` (names of files that the program makes): closing /tmp or a home would stop others. `flag` says which
-    directory it is ("--data-dir"). None as `ours`: its very name says that it is the program's, whatever is in it.
+    directory it is ("--data-dir"). With None as `ours` the directory is the program's whatever is in it.
     """
     try:
         make_directory(path)

@@ -34,7 +34,7 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 class Root(Descriptor):
     """The directory that nothing leaves. `path` itself is trusted: its links are followed, once, here.
 
-    `shown` is what errors call it, where `path` is only a descriptor's (`SafeFile.proc_path`).
+    `shown` is the path for errors, if `path` is that of a descriptor (`SafeFile.proc_path`).
     """
 
     def __init__(self, path: Path, *, resolver: Resolver | None = None, shown: str = "") -> None:
