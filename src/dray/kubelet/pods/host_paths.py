@@ -12,13 +12,14 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError
+from dray.errors import DeniedError, InvalidError, NotFoundError
 from dray.kubelet.pods import subpaths
 from dray.kubelet.runtimes import mounts
 from dray.runtime.files.safefile import told
 from dray.runtime.files.safepath import SafePath
 
 _FOLLOWING = os.O_PATH | os.O_CLOEXEC
+_CREATING = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS: dict[str, Callable[[int], bool]] = {
     "Directory": stat.S_ISDIR,
     "DirectoryOrCreate": stat.S_ISDIR,
@@ -82,14 +83,16 @@ def _open(path: Path) -> SafePath:
 def _made(path: Path, kind: str) -> SafePath:
     """Create the file or the missing directories, one below the other; a symbolic link in the way is refused."""
     if kind == "FileOrCreate":
-        with _open(path.parent) as above:
-            with contextlib.suppress(ConflictError):  # another process was faster, or it is a dangling link
-                above.mknod(path.name, stat.S_IFREG | 0o644)
+        with _open(path.parent) as above, told("create", str(path)):
+            with contextlib.suppress(FileExistsError):  # another process was faster, or it is a dangling link
+                os.close(os.open(path.name, _CREATING, 0o644, dir_fd=above.fileno()))
             return above.child(path.name)
     above, missing = _open_existing(path)
     for name in missing:
-        with above:
-            above = above.directory(name, 0o755)
+        with above, told("create", str(path)):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=above.fileno())
+            above = above.child(name)
     return above
 
 

@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 _DISK_SECONDS = 60.0
 """Whoever fills a volume with millions of files keeps nobody else waiting; what is not done by then is tried again."""
+_CALLS_AT_ONCE, _REMOVALS_AT_ONCE = 256, 16
+"""Threads: a hostPath on a file server that hangs keeps one, and pods that leave millions of files keep none from starting."""
 STARTS_AT_ONCE = 16
 """Each is a new process: more at once only make each other slow."""
 
@@ -46,7 +48,8 @@ class Running:
         self._logs = logs
         self._reached = reached
         self._volumes = Volumes(state_dir / "pods", parts.objects, clock, has_mounts=parts.runtime.has_mounts)
-        self._threads = Threads()
+        self._threads = Threads(_CALLS_AT_ONCE)
+        self._removals = asyncio.Semaphore(_REMOVALS_AT_ONCE)
         self._restarts = Restarts(clock)
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
 
@@ -105,13 +108,15 @@ class Running:
 
     async def forget(self, uid: str) -> None:
         """The pod is over: its volumes go."""
-        await self._beside(partial(self._volumes.remove, uid), "remove the volumes", uid)
+        async with self._removals:
+            await self._beside(partial(self._volumes.remove, uid), "remove the volumes", uid)
         self._restarts.forget(uid)
 
     async def remove_logs(self, pod: Pod) -> None:
         """Of a pod that nobody has any more; nothing happens where there are none."""
         path = log_directory(self._logs, pod)
-        await self._beside(partial(remove_tree, path), "remove the logs", pod.metadata.uid)
+        async with self._removals:
+            await self._beside(partial(remove_tree, path), "remove the logs", pod.metadata.uid)
 
     async def _beside(self, call: Callable[[], T], doing: str, uid: str) -> T:
         """Run a blocking call in a thread: a disk or a file server may be slow, and other pods must not wait for it."""
