@@ -13,7 +13,7 @@ def test_nodes_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/null")
     null = host_stat("/dev/null")
     assert null is not None and (null.type, null.major, null.minor) == ("c", 1, 3)
-    assert host_stat(str(tmp_path / "pipe")) == HostNode("p", 0, 0, 0o640)
+    assert host_stat(str(tmp_path / "pipe")) == HostNode("p", 0, 0, 0o640, os.geteuid(), os.getegid())
     for name in ("file", "link", "."):
         other = host_stat(str(tmp_path / name))
         assert other is not None and other.type == ""

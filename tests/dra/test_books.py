@@ -83,3 +83,14 @@ async def test_files_that_are_as_they_should_be_are_not_written_again(tmp_path: 
         path.write_text("something else")
         await books.ensure_files(FULL)
         assert books.files.read_back() == (FULL,)
+
+
+async def test_a_directory_that_others_could_look_into_is_closed(tmp_path: Path) -> None:
+    """Who holds which device is in it. It was there already: made by hand, or by another driver of this name."""
+    node = Node(tmp_path)
+    data = node.options().data_dir
+    data.mkdir(parents=True, exist_ok=True)
+    data.chmod(0o755)
+    (data / "checkpoint.json").touch()
+    async with open_books(node.options(), node.surroundings()):
+        assert data.stat().st_mode & 0o7777 == 0o700

@@ -41,7 +41,13 @@ CASES = {
     ),
     "mighty": Security(seccomp=DEFAULT, add_capabilities=("SYS_ADMIN", "SYS_PTRACE", "SYS_TIME", "SYSLOG")),
     "nearly all": Security(seccomp=DEFAULT, add_capabilities=("ALL",), drop_capabilities=("SYS_ADMIN",)),
+    "limited": Security(),
+    "a user": Security(user=1000, group=1000),
     "privileged": Security(privileged=True, seccomp=DEFAULT),
+    "privileged user": Security(privileged=True, user=1000, group=1000),
+}
+LIMITS_ASKED: dict[str, dict[str, Any]] = {
+    "limited": {"cpu_shares": 512, "cpu_quota": 50_000, "memory_limit": 64 << 20}
 }
 LIMITING = {"ro", "nosuid", "noexec", "nodev"}
 """Options of a mount that take something away."""
@@ -82,6 +88,7 @@ async def _made(
                 command=("/bin/true",),
                 security=security,
                 device_nodes=(DeviceNode("/dev/zero", "/dev/mine", "r"),),
+                **LIMITS_ASKED.get(name, {}),
             )
             item = await ours.create(await ours.run_sandbox(sandbox), config)
             own = json.loads((settings.root / "containers" / item / "bundle" / "config.json").read_bytes())
@@ -160,7 +167,11 @@ def test_what_it_sees(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
     assert {one["destination"] for one in ours["mounts"]} <= set(options)
     kinds = [{one["type"] for one in spec["linux"]["namespaces"]} for spec in (ours, theirs)]
     assert kinds[0] >= kinds[1]
-    assert set(ours["linux"].get("sysctl") or ()) <= set(theirs["linux"].get("sysctl") or ())
+    sysctls = [(spec["linux"].get("sysctl") or {}).items() for spec in (ours, theirs)]
+    assert sysctls[0] <= sysctls[1]
+    for key in ("rootfsPropagation", "mountLabel"):
+        assert ours["linux"].get(key) == theirs["linux"].get(key), key
+    assert not ours.get("hooks")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -168,6 +179,30 @@ def test_devices(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
     ours, theirs = ([_rule(one) for one in spec["linux"]["resources"]["devices"]] for spec in specs[case])
     assert ours[0] == theirs[0]
     assert set(ours) <= set(theirs) or theirs == [(True, "a", -1, -1, "rwm")]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nodes_of_devices(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
+    """Who owns them, and what he may do: the host's owner and mode, whoever the container runs as."""
+    ours, theirs = ({one["path"]: _node(one) for one in spec["linux"]["devices"]} for spec in specs[case])
+    assert "/dev/mine" in ours
+    assert ours.items() <= theirs.items()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_it_may_use(specs: dict[str, tuple[Spec, Spec]], case: str) -> None:
+    """Memory, swap and processors."""
+    ours, theirs = (
+        {kind: limits for kind, limits in spec["linux"]["resources"].items() if kind != "devices" and limits}
+        for spec in specs[case]
+    )
+    assert ours == theirs
+    assert bool(ours) == (case in LIMITS_ASKED)
+
+
+def _node(one: Spec) -> tuple[object, ...]:
+    numbers = tuple(one.get(key) or 0 for key in ("major", "minor", "uid", "gid"))
+    return one["type"], *numbers, one.get("fileMode", 0) & 0o7777
 
 
 def _rule(one: Spec) -> tuple[object, ...]:

@@ -375,11 +375,16 @@ async def test_volumes_and_sub_paths(world: World, settings: RuncSettings, tmp_p
         {"name": "v", "mountPath": "/good", "subPath": "good"},
         {"name": "cm", "mountPath": "/cm"},
         {"name": "cm", "mountPath": "/key", "subPath": "k"},
+        {"name": "h", "mountPath": "/h", "readOnly": True},
     ]
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "file").write_text("held\n")
+    (tmp_path / "link").symlink_to("host")
+    host = {"name": "h", "hostPath": {"path": str(tmp_path / "link"), "type": "Directory"}}
     document: dict[str, Any] = {
         "metadata": {"name": "p", "namespace": "ns", "uid": "u1"},
         "spec": {
-            "volumes": [{"name": "v", "emptyDir": {}}, {"name": "cm", "configMap": {"name": "cm"}}],
+            "volumes": [{"name": "v", "emptyDir": {}}, {"name": "cm", "configMap": {"name": "cm"}}, host],
             "containers": [{"name": "c", "volumeMounts": mounts}],
         },
     }
@@ -387,14 +392,17 @@ async def test_volumes_and_sub_paths(world: World, settings: RuncSettings, tmp_p
     volumes = Volumes(tmp_path / "pods", Objects(), SystemClock(), has_mounts=True)
     made = volumes.make(pod)
     shown = volumes.mounts(pod, pod.spec.containers[0], made, {})
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("/etc")
     script = (
         "ln -s / /v/link; echo x > /good/file; cat /v/good/file /cm/k /key; echo;"
         " (echo y > /cm/k) 2>/dev/null || echo refused; (echo y > /key) 2>/dev/null || echo refused;"
-        " ln -s /etc/passwd /cm/.k.new 2>/dev/null || echo refused"
+        " ln -s /etc/passwd /cm/.k.new 2>/dev/null || echo refused;"
+        " cat /h/*; (echo y > /h/file) 2>/dev/null || echo refused"
     )
     async with RuncRuntime(settings) as runtime:
         lines = await ran(world, runtime, replace(world.container(script), mounts=shown))
-    assert lines == ["x", "vv", "refused", "refused", "refused"]
+    assert lines == ["x", "vv", "refused", "refused", "refused", "held", "refused"]
     linked = view({**document, "spec": _with_sub_path(document["spec"], "link/etc")}, Pod)
     with pytest.raises(InvalidError, match="leads out of"):
         volumes.mounts(linked, linked.spec.containers[0], made, {})

@@ -55,6 +55,18 @@ def test_a_directory_of_others_is_not_closed_to_them(tmp_path: Path, before: int
     assert mode(path) == before
 
 
+def test_one_whose_name_says_whose_it_is_is_closed_whatever_is_in_it(tmp_path: Path) -> None:
+    """The directory of a DRA driver, which an earlier driver of that name has used."""
+    path = tmp_path / "gpu.example.com"
+    path.mkdir(mode=0o755)
+    (path / "checkpoint.json").touch()
+    make_private(path, None, flag="--kubelet-dir")
+    assert mode(path) == 0o700
+    path.chmod(0o1777)
+    with pytest.raises(DeniedError, match="give a --kubelet-dir of its own"):
+        make_private(path, None, flag="--kubelet-dir")
+
+
 def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root may give a directory away")

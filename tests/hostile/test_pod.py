@@ -16,11 +16,11 @@ import pytest
 
 from dray.api.codec import view
 from dray.api.core import Pod
-from dray.errors import DeniedError, InvalidError
+from dray.errors import DeniedError, Error, InvalidError
 from dray.kubelet.pods.volumes import Volumes
 from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Security
 from dray.kubelet.runtimes.images import Images
-from dray.kubelet.runtimes.shim_log import Log
+from dray.kubelet.runtimes.shim_log import Log, open_directory
 from dray.kubelet.runtimes.users import check_non_root, find_owner
 from dray.kubelet.server.log_files import open_log
 from dray.runtime.clock import SystemClock
@@ -120,9 +120,42 @@ def test_nothing_is_written_through_what_lies_in_a_volume_of_an_object(
     ]
 
 
+def test_a_volume_of_an_object_may_be_deeper_than_the_stack(volumes: Volumes) -> None:
+    """The container of a kubelet before 0.2 has made directories beside its key, one in the other."""
+    one = pod({"name": "v", "configMap": {"name": "cm"}})
+    volume = volumes.make(one)["v"].path
+    at = os.open(volume / "..data", os.O_RDONLY)
+    for _ in range(sys.getrecursionlimit() + 500):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    before = (volume / "..data").readlink()
+    volumes.make(one)
+    assert sorted(each.name for each in (volume / "..data").iterdir()) == ["k", "l"]
+    assert (volume / "..data").readlink() != before
+    current = (volume / "..data").readlink()
+    volumes.make(one)
+    assert (volume / "..data").readlink() == current
+
+
 @pytest.mark.parametrize(
     "path",
-    ["../x", "..x", "..data", "/etc/x", "a/../../x", "a//b", "./a", "", "x" * 300, "a/" * 3000, "a\0b"],
+    [
+        "../x",
+        "..x",
+        "..data",
+        "/etc/x",
+        "a/../../x",
+        "a//b",
+        "./a",
+        "",
+        "x" * 300,
+        "a/" * 3000,
+        "a/" * 64 + "b",
+        "a\0b",
+    ],
 )
 def test_paths_of_files_that_would_leave_their_volume(volumes: Volumes, path: str) -> None:
     one = pod({"name": "v", "configMap": {"name": "cm", "items": [{"key": "k", "path": path}]}})
@@ -140,6 +173,7 @@ def in_a_worker(act: Callable[[], None], files: int = 64) -> None:
     child = os.fork()
     if child == 0:
         try:
+            os.closerange(3, 1024)  # those of the tests before
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
             resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
             sys.setrecursionlimit(DEPTH)
@@ -204,6 +238,34 @@ def test_a_log_is_a_file_or_it_is_not_written(tmp_path: Path, secret: Path, name
             log.write(b"eight..\n")
         assert (tmp_path / "0.log").read_text() == "eight..\n"
     assert secret.read_text() == "of the host"
+
+
+@pytest.mark.parametrize("swapped", ["ns_p_u1", "ns_p_u1/c"])
+def test_no_link_in_place_of_a_logs_directory_is_followed(tmp_path: Path, secret: Path, swapped: str) -> None:
+    """The same pod renames the directory of another one and puts a link there: neither is anything made in the directory
+    that it leads to, nor written, nor read, nor renamed. A link to the directory of all logs is the administrator's."""
+    root, place = tmp_path / "logs", tmp_path / "logs" / "ns_p_u1" / "c"
+    (tmp_path / "real").mkdir()
+    root.symlink_to("real")
+    os.close(open_directory(str(place), str(root), make=True))
+    log = Log(str(place / "0.log"), 10, 2, str(root))
+    log.write(b"before.\n")
+    (root / swapped).rename(root / "old")
+    (root / swapped).symlink_to(secret.parent if swapped.endswith("c") else secret.parents[1])
+    (secret.parent / "0.log").write_text("of the host")
+    (tmp_path / "c").symlink_to("host")
+    log.write(b"after..\n")
+    for make in (False, True):
+        with pytest.raises(OSError, match="ns_p_u1/c"):
+            open_directory(str(place), str(root), make=make)
+    with pytest.raises(OSError, match="ns_p_u1/c"):
+        Log(str(place / "0.log"), root=str(root))
+    with pytest.raises(Error, match="ns_p_u1/c"):
+        open_log(place / "0.log", root)
+    kept = root / "old" if swapped.endswith("c") else root / "old" / "c"
+    assert sorted(each.read_text() for each in kept.iterdir()) == ["after..\n", "before.\n"]
+    assert sorted(each.name for each in secret.parent.iterdir()) == ["0.log", "secret"]
+    assert (secret.parent / "0.log").read_text() == "of the host"
 
 
 def config(security: Security) -> ContainerConfig:

@@ -16,6 +16,8 @@ class HostNode:
     major: int = 0
     minor: int = 0
     mode: int = 0
+    uid: int = 0
+    gid: int = 0
 
 
 Stat = Callable[[str], HostNode | None]
@@ -30,4 +32,5 @@ def host_stat(path: str) -> HostNode | None:
         return None
     kinds = {stat.S_IFBLK: "b", stat.S_IFCHR: "c", stat.S_IFIFO: "p"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "")
-    return HostNode(kind, os.major(found.st_rdev), os.minor(found.st_rdev), stat.S_IMODE(found.st_mode))
+    major, minor = os.major(found.st_rdev), os.minor(found.st_rdev)
+    return HostNode(kind, major, minor, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid)

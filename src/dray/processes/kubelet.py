@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -324,9 +324,10 @@ def _alone(state_dir: Path) -> Iterator[None]:
 async def open_runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[Runtime]:
     """What runs the containers of this state directory. One at a time: whoever opens it alone holds the kubelet's lock."""
     place = options.state_dir / "containers"
+    logs = replace(options.container_logs, root=options.log_dir)
     if options.runtime == PROCESS:
         chosen: ProcessRuntime | RuncRuntime | CriRuntime = ProcessRuntime(
-            place, clock, options.container_logs, options.cdi_dirs
+            place, clock, logs, options.cdi_dirs
         )
     elif options.runtime == RUNC:
         settings = RuncSettings(
@@ -334,7 +335,7 @@ async def open_runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[R
             options.runc,
             options.allow_host_image,
             options.cdi_dirs,
-            options.container_logs,
+            logs,
             options.image_dirs,
             options.root_dir / SECCOMP,
         )
@@ -343,9 +344,7 @@ async def open_runtime(options: KubeletOptions, clock: Clock) -> AsyncIterator[R
         # The directory is what stays the same after a restart, and what two kubelets cannot share.
         owner = make_id(place)[:12]
         chosen = CriRuntime(
-            CriSettings(
-                owner, options.cri_socket, logs=options.container_logs, seccomp=options.root_dir / SECCOMP
-            ),
+            CriSettings(owner, options.cri_socket, logs=logs, seccomp=options.root_dir / SECCOMP),
             clock,
         )
     else:

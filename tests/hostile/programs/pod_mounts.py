@@ -21,6 +21,7 @@ from dray.kubelet.pods.volumes import Volumes
 from dray.kubelet.runtimes import mounts
 from dray.runtime.clock import SystemClock
 from dray.runtime.files.removal import remove_tree
+from tests.hostile.programs.slow_start import Starting
 from tests.kubelet.pods.test_environment import Objects
 
 _TRIES = 40
@@ -144,6 +145,62 @@ def files_and_keys(world: World) -> None:
         raise AssertionError(out)
 
 
+def host_paths_are_held(world: World) -> None:
+    """What was checked is mounted, whatever the path means by then; links are followed when it is opened, not later."""
+    (world.host / "of admin").symlink_to("real")
+    (world.host / "real").mkdir()
+    (world.host / "real" / "own").touch()
+    (world.host / "elsewhere").mkdir()
+    one = pod(
+        ({"hostPath": {"path": str(world.host / "of admin"), "type": "Directory"}}, ""),
+        ({"hostPath": {"path": str(world.host / "secret"), "type": "File"}}, ""),
+    )
+    directory, file = world.places(one)
+    (world.host / "of admin").unlink()
+    (world.host / "of admin").symlink_to("elsewhere")
+    (world.host / "secret").rename(world.host / "old")
+    (world.host / "secret").symlink_to("/etc/shadow")
+    assert [each.name for each in directory.iterdir()] == ["own"]
+    assert file.read_text() == "of the host"
+    assert {directory, file} == set(world.mounted())
+    (world.host / "secret").unlink()
+    (world.host / "old").rename(world.host / "secret")
+    directory, _ = world.places(one)
+    assert list(directory.iterdir()) == []
+    world.volumes().remove("u1")
+    assert world.mounted() == []
+
+
+def host_paths_with_mounts_below(world: World) -> None:
+    """They are not held, or what is mounted below would be missing: the runtime gets where the directory lies."""
+    (world.host / "below").mkdir()
+    (world.host / "link").symlink_to(world.host)
+    mounts.mount("tmpfs", world.host / "below", "tmpfs")
+    one = pod(({"hostPath": {"path": str(world.host / "link"), "type": "Directory"}}, ""))
+    assert world.places(one) == [world.host.resolve()]
+    mounts.unmount(world.host / "below")
+    (place,) = world.places(one)
+    assert (place / "secret").exists()
+    mounts.mount("tmpfs", world.host / "below", "tmpfs")
+    assert world.places(one) == [world.host.resolve()]
+    assert place not in world.mounted()
+    mounts.unmount(world.host / "below")
+
+
+def a_start_in_progress_keeps_its_sub_path(world: World) -> None:
+    """A kubelet is killed while runc makes a container; the next one does not take away what runc is about to mount."""
+    one = pod((EMPTY, "x"), ({"hostPath": {"path": str(world.host)}}, ""))
+    start = Starting(world, one)
+    start.begin_and_kill()
+    for volume, name in ((world.volume(), "x"), (world.host.parent, "host")):
+        (volume / name).rename(volume / f"old-{name}")
+        (volume / name).mkdir()
+    start.go_on()
+    assert start.seen() == ["own", "secret"], start.seen()
+    world.volumes().remove("u1")
+    assert world.mounted() == []
+
+
 def restarts_and_kills(world: World) -> None:
     """However often, by however many kubelets: one mount, of what is there now."""
     one = pod((EMPTY, "x"))
@@ -255,6 +312,9 @@ SCENES: dict[str, Callable[[World], None]] = {
         held_whatever_the_container_does,
         swapped_while_it_is_looked_up,
         files_and_keys,
+        host_paths_are_held,
+        host_paths_with_mounts_below,
+        a_start_in_progress_keeps_its_sub_path,
         restarts_and_kills,
         removal_takes_mounts_off_first,
         removal_never_crosses_a_mount,

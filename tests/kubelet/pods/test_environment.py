@@ -119,3 +119,28 @@ def test_whole_objects() -> None:
 
 def test_commands_use_the_whole_environment() -> None:
     assert expand_all(("echo", "$(A) $(B)"), (("A", "1"),)) == ("echo", "1 $(B)")
+
+
+@pytest.mark.parametrize(
+    ("container", "field"),
+    [
+        ({"env": [{"name": "A", "valueFrom": {"secretKeyRef": "s"}}]}, r"env\[A\]\.valueFrom\.secretKeyRef"),
+        ({"env": [{"name": "A", "valueFrom": {"fieldRef": [1]}}]}, r"env\[A\]\.valueFrom\.fieldRef"),
+        ({"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": 1}}}]}, r"configMapKeyRef: .*name"),
+        ({"envFrom": [{"secretRef": "s"}]}, r"envFrom\[0\]: .*secretRef"),
+        ({"envFrom": [{}, {"configMapRef": {"name": "cm", "optional": "x"}}]}, r"envFrom\[1\]: .*optional"),
+    ],
+)
+def test_a_reference_of_another_form_is_refused_with_its_field(container: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidError, match=field):
+        document = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", **container}]}}
+        wanted = view(document, Pod)
+        environment(wanted, wanted.spec.containers[0], Objects())
+
+
+def test_null_in_a_reference_is_absent() -> None:
+    found = env({"name": "A", "valueFrom": {"fieldRef": None, "configMapKeyRef": {"name": "cm", "key": "k"}}})
+    assert found == {"A": "v"}
+    assert env(envFrom=[{"prefix": None, "secretRef": {"name": "s"}, "configMapRef": None}]) == {
+        "pass": "word"
+    }

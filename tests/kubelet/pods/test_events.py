@@ -127,6 +127,28 @@ PROBE = {"exec": {"command": ["true"]}}
             "lifecycle.postStart, lifecycle.preStop of container a",
         ),
         (
+            {
+                "terminationMessagePath": "/dev/other",
+                "terminationMessagePolicy": "FallbackToLogsOnError",
+                "volumeDevices": [{"name": "v", "devicePath": "/dev/x"}],
+                "volumeMounts": [{"name": "v", "mountPath": "/v", "mountPropagation": "HostToContainer"}],
+            },
+            {"runtimeClassName": "kata"},
+            (
+                "runtimeClassName; terminationMessagePath, terminationMessagePolicy, volumeDevices, mountPropagation"
+                " of container a"
+            ),
+        ),
+        (
+            {
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+                "volumeMounts": [{"name": "v", "mountPath": "/v", "mountPropagation": "None"}],
+            },
+            {},
+            None,
+        ),
+        (
             {"readinessProbe": PROBE},
             {"ephemeralContainers": [{"name": "debug", "image": "i"}]},
             "readinessProbe of container a; ephemeral container debug",

@@ -10,7 +10,7 @@ from dray.api.core import Pod
 from dray.cdi.edits import ContainerEdits, DeviceNode, Mount
 from dray.errors import InvalidError
 from dray.kubelet.pods.contract import RunOptions
-from dray.kubelet.pods.start import container_config
+from dray.kubelet.pods.start import container_config, sandbox_config
 from dray.kubelet.runtimes.contract import ContainerConfig, PodIdentity, Profile, Security
 from tests.kubelet.pods.test_environment import Objects
 
@@ -133,3 +133,44 @@ def test_null_takes_nothing_back_that_the_pod_says() -> None:
 def test_profiles_that_cannot_be(profile: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidError, match=text):
         config({"seccompProfile": profile})
+
+
+@pytest.mark.parametrize(
+    ("own", "pods", "field"),
+    [
+        ({"capabilities": [1]}, {}, r"spec\.containers\[c\]\.securityContext: .*capabilities"),
+        ({"capabilities": {"add": "ALL"}}, {}, r"securityContext: .*capabilities\.add"),
+        ({"capabilities": {"add": [7]}}, {}, r"capabilities\.add\[0\]"),
+        ({"seccompProfile": "RuntimeDefault"}, {}, "seccompProfile"),
+        ({"appArmorProfile": []}, {}, "appArmorProfile"),
+        ({"runAsUser": "0"}, {}, "runAsUser"),
+        ({"runAsNonRoot": "false"}, {}, "runAsNonRoot"),
+        ({"privileged": "false"}, {}, "privileged"),
+        ({"allowPrivilegeEscalation": 0}, {}, "allowPrivilegeEscalation"),
+        ({}, {"supplementalGroups": 5}, r"spec\.securityContext: .*supplementalGroups"),
+        ({}, {"supplementalGroups": ["5"]}, r"supplementalGroups\[0\]"),
+        ({}, {"runAsGroup": True}, "runAsGroup"),
+    ],
+)
+def test_a_security_context_of_another_form_is_refused_with_its_field(
+    own: dict[str, Any], pods: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidError, match=field):
+        config(own, pods)
+
+
+def test_a_pod_that_needs_a_user_namespace_is_refused() -> None:
+    """Its root would be the node's."""
+    for given, is_refused in ((False, True), (True, False), (None, False)):
+        document = {"metadata": {"name": "p"}, "spec": {"hostUsers": given, "containers": [{"name": "c"}]}}
+        if is_refused:
+            with pytest.raises(InvalidError, match=r"spec\.hostUsers: false is not supported by this node"):
+                sandbox_config(view(document, Pod), 0, Path("/logs"))
+        else:
+            assert sandbox_config(view(document, Pod), 0, Path("/logs")).hostname == "p"
+
+
+def test_a_sandbox_is_privileged_where_one_container_is() -> None:
+    for given in (True, False, "true"):
+        document = {"spec": {"initContainers": [{"name": "c", "securityContext": {"privileged": given}}]}}
+        assert sandbox_config(view(document, Pod), 0, Path("/logs")).privileged is (given is True)

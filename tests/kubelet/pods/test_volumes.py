@@ -87,6 +87,10 @@ def test_host_paths(tmp_path: Path) -> None:
         ({"configMap": {"name": "cm", "items": ["k"]}}, r"volume v: .*items\[0\]"),
         ({"configMap": {"name": "cm", "defaultMode": "x"}}, "volume v: .*defaultMode"),
         ({"secret": "s"}, "volume v: "),
+        ({"projected": "x"}, "volume v: projected: "),
+        ({"projected": {"sources": 5}}, "volume v: projected: .*sources"),
+        ({"hostPath": ["/"]}, "volume v: hostPath: "),
+        ({"hostPath": {"path": "/", "type": "Fiel"}}, r"hostPath\.type 'Fiel' must be one of"),
         ({"projected": {"sources": [{"configMap": "x"}]}}, r"volume v: .*sources\[0\]"),
         ({"downwardAPI": {"items": [{"path": "a"}]}}, "field '' of the pod is not offered"),
         ({"hostPath": {"path": "/a\0b"}}, "must be absolute, without NUL"),
@@ -184,6 +188,21 @@ def test_a_sub_path_of_a_variable_that_is_not_there_makes_nothing(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_would_be_writable_below_a_read_only_mount_is_refused(tmp_path: Path) -> None:
+    """Kubernetes promises that nothing there can be written to."""
+    for given, is_refused in (("Enabled", True), ("IfPossible", False), ("Disabled", False), (None, False)):
+        mount = {"name": "v", "mountPath": "/a", "readOnly": True, "recursiveReadOnly": given}
+        one, known = pod(mounts=[mount]), {"v": Volume(tmp_path)}
+        if is_refused:
+            with pytest.raises(
+                InvalidError,
+                match=r"container c: volumeMounts\[0\]\.recursiveReadOnly: Enabled is not supported",
+            ):
+                opened(tmp_path).mounts(one, one.spec.containers[0], known, {})
+        else:
+            assert opened(tmp_path).mounts(one, one.spec.containers[0], known, {})[0].read_only
+
+
 def test_directories_made_for_a_sub_path_have_the_volumes_mode(tmp_path: Path) -> None:
     one = pod({"name": "v", "emptyDir": {}}, mounts=[{"name": "v", "mountPath": "/a", "subPath": "x/y"}])
     volumes = opened(tmp_path)
@@ -195,6 +214,11 @@ def test_directories_made_for_a_sub_path_have_the_volumes_mode(tmp_path: Path) -
 def test_only_we_look_below_the_pods_directory(tmp_path: Path) -> None:
     path = made(tmp_path, {"emptyDir": {}})
     assert [one.stat().st_mode & 0o777 for one in path.parents[:3]] == [0o700, 0o700, 0o700]
+
+
+def test_a_secret_that_is_no_base64() -> None:
+    with pytest.raises(InvalidError, match="not valid base64"):
+        decoded({"a": "x"})
 
 
 def test_secrets_are_decoded() -> None:

@@ -35,6 +35,8 @@ class SmallCri:
     conditions: dict[str, bool] = field(default_factory=lambda: {"RuntimeReady": True, "NetworkReady": True})
     has_events: bool = True
     events: asyncio.Queue[pb.ContainerEventResponse] = field(default_factory=asyncio.Queue)
+    next_user: list[int] = field(default_factory=list)
+    """Whom the images run as from the next look on, one a look: under its name there is another image each time."""
     requests: dict[str, Any] = field(default_factory=dict)
     """The last of each call."""
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -153,7 +155,9 @@ class SmallCri:
         if name not in self.images:
             return pb.ImageStatusResponse()
         uid = None if self.user is None else pb.Int64Value(value=self.user)
-        return pb.ImageStatusResponse(image=pb.Image(id=name, uid=uid, username=self.username))
+        found = pb.Image(id=f"sha256:{name}-{self.user}", uid=uid, username=self.username)
+        self.user = self.next_user.pop(0) if self.next_user else self.user
+        return pb.ImageStatusResponse(image=found)
 
     def do_pull_image(self, request: Any) -> Any:
         self.images.add(request.image.image)

@@ -262,3 +262,20 @@ async def test_run_as_non_root_with_an_image_that_is_not_root(tmp_path: Path) ->
     async with world(tmp_path, SmallCri(user=1000)) as (_, runtime):
         made = await runtime.run_sandbox(sandbox(tmp_path))
         await runtime.create(made, replace(container(tmp_path), security=Security(non_root=True)))
+
+
+async def test_run_as_non_root_holds_for_the_image_that_was_looked_at(tmp_path: Path) -> None:
+    """Whoever moves the tag right after the check gets nothing by it: the container is made of the image's id."""
+    async with world(tmp_path, SmallCri(user=1000, next_user=[0])) as (small, runtime):
+        made = await runtime.run_sandbox(sandbox(tmp_path))
+        await runtime.create(made, replace(container(tmp_path), security=Security(non_root=True)))
+        image = small.requests["create_container"].config.image
+        assert (image.image, image.user_specified_image) == ("sha256:here-1000", "here")
+
+
+async def test_an_image_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    async with world(tmp_path) as (small, runtime):
+        made = await runtime.run_sandbox(sandbox(tmp_path))
+        small.images.clear()
+        with pytest.raises(NotFoundError, match="image 'here' is no longer present"):
+            await runtime.create(made, container(tmp_path))

@@ -46,7 +46,7 @@ class Writing(SmallCri):
 async def world(tmp_path: Path) -> AsyncIterator[tuple[Writing, FakeClock]]:
     socket, clock = tmp_path / "cri.sock", FakeClock()
     small = Writing(path=tmp_path / "logs/0.log")
-    settings = CriSettings("me", socket, logs=LogLimits(100, 3))
+    settings = CriSettings("me", socket, logs=LogLimits(100, 3, tmp_path / "logs"))
     async with small.serving(socket), CriRuntime(settings, clock) as runtime:
         made = await runtime.run_sandbox(SandboxConfig(POD, "host", tmp_path / "logs"))
         await runtime.start(await runtime.create(made, ContainerConfig(POD, "c", "here", small.path)))
@@ -99,3 +99,15 @@ async def test_a_kill_between_the_two_steps_is_made_up_for(tmp_path: Path) -> No
         small.write(3)
         assert small.path.stat().st_size == 3
         assert (small.path.parent / "0.log.20300101-000000").stat().st_size == 156
+
+
+async def test_nothing_is_renamed_through_a_link_in_place_of_a_directory(tmp_path: Path) -> None:
+    """A pod with a hostPath of the logs has put it there."""
+    async with world(tmp_path) as (small, clock):
+        small.write(150)
+        small.path.parent.rename(tmp_path / "old")
+        (tmp_path / "logs").mkdir()
+        small.path = tmp_path / "logs" / "p" / "0.log"
+        (tmp_path / "logs" / "p").symlink_to(tmp_path / "old")
+        await look(clock)
+        assert [one.name for one in (tmp_path / "old").iterdir()] == ["0.log"]

@@ -81,7 +81,7 @@ def test_a_container() -> None:
         cpu_quota=50_000,
         memory_limit=1 << 20,
     )
-    request = container_request(kept(sandbox_config(SANDBOX, "me", "/g")), config, "me")
+    request = container_request(kept(sandbox_config(SANDBOX, "me", "/g")), config, "me", image="sha256:1")
     made = request.config
     assert (request.pod_sandbox_id, request.sandbox_config.log_directory, made.log_path) == (
         "s",
@@ -105,7 +105,7 @@ def test_what_a_container_may_do() -> None:
     status = kept(sandbox_config(SANDBOX, "me", ""))
 
     def made(security: Security) -> pb.CreateContainerRequest:
-        return container_request(status, replace(CONTAINER, security=security), "me")
+        return container_request(status, replace(CONTAINER, security=security), "me", image="sha256:1")
 
     plain = made(Security()).config.linux.security_context
     assert not plain.HasField("run_as_user")
@@ -130,7 +130,9 @@ def test_what_a_container_may_do() -> None:
 def test_a_log_elsewhere_is_refused() -> None:
     status = kept(sandbox_config(SANDBOX, "me", ""))
     with pytest.raises(InvalidError, match="below the pod's log directory"):
-        container_request(status, replace(CONTAINER, log_path=Path("/elsewhere/0.log")), "me")
+        container_request(
+            status, replace(CONTAINER, log_path=Path("/elsewhere/0.log")), "me", image="sha256:1"
+        )
 
 
 def test_the_cgroup_is_named_as_the_runtime_needs_it() -> None:
@@ -144,7 +146,9 @@ def test_profiles_and_groups_are_told_as_a_kubelet_tells_them() -> None:
 
     def told(security: Security) -> pb.LinuxContainerSecurityContext:
         config = replace(CONTAINER, security=security)
-        made = container_request(kept(sandbox), config, "me", seccomp=Path("/k/seccomp"), masked=("/proc/x",))
+        made = container_request(
+            kept(sandbox), config, "me", image="sha256:1", seccomp=Path("/k/seccomp"), masked=("/proc/x",)
+        )
         return made.config.linux.security_context
 
     plain = told(Security())

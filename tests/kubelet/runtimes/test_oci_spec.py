@@ -24,7 +24,11 @@ from dray.kubelet.runtimes.users import Owner
 CONFIG = ContainerConfig(PodIdentity("u", "ns", "p"), "c", "img", Path("/log"), command=("run",))
 PLAIN = ImageConfig()
 PLACE = Place("/root", "/group", {"network": "/n", "ipc": "/i"})
-HOST = {"/dev/a": HostNode("c", 10, 1, 0o660), "/dev/b": HostNode("b", 8, 0, 0o600), "/dev/f": HostNode("")}
+HOST = {
+    "/dev/a": HostNode("c", 10, 1, 0o660, 0, 44),
+    "/dev/b": HostNode("b", 8, 0, 0o600),
+    "/dev/f": HostNode(""),
+}
 
 
 def spec(config: ContainerConfig = CONFIG, image: ImageConfig = PLAIN) -> dict[str, Any]:
@@ -77,18 +81,27 @@ def test_process_and_namespaces() -> None:
     assert "/proc/sys" in made["linux"]["readonlyPaths"]
 
 
-def test_devices_have_the_hosts_numbers_and_a_rule_each() -> None:
+def test_devices_have_the_hosts_numbers_owner_and_mode_and_a_rule_each() -> None:
     nodes = (DeviceNode("/dev/a", "/dev/x", "wr"), DeviceNode("/dev/b", "/dev/b", "r"))
     linux = spec(replace(CONFIG, device_nodes=nodes))["linux"]
     assert linux["devices"] == [
-        {"path": "/dev/x", "type": "c", "major": 10, "minor": 1, "fileMode": 0o660, "uid": 5, "gid": 6},
-        {"path": "/dev/b", "type": "b", "major": 8, "minor": 0, "fileMode": 0o600, "uid": 5, "gid": 6},
+        {"path": "/dev/x", "type": "c", "major": 10, "minor": 1, "fileMode": 0o660, "uid": 0, "gid": 44},
+        {"path": "/dev/b", "type": "b", "major": 8, "minor": 0, "fileMode": 0o600, "uid": 0, "gid": 0},
     ]
     assert linux["resources"]["devices"] == [
         {"allow": False, "access": "rwm"},
         {"allow": True, "type": "c", "major": 10, "minor": 1, "access": "rw"},
         {"allow": True, "type": "b", "major": 8, "minor": 0, "access": "r"},
     ]
+
+
+@pytest.mark.parametrize("privileged", [False, True])
+def test_no_node_belongs_to_the_containers_user(privileged: bool) -> None:
+    """A privileged container gets all nodes of the host: as user 1000 it may open those that user 1000 of the host may."""
+    security = Security(user=5, privileged=privileged)
+    config = replace(CONFIG, security=security, device_nodes=(DeviceNode("/dev/b", "/dev/b"),))
+    (node,) = spec(config)["linux"]["devices"]
+    assert (node["uid"], node["gid"], node["fileMode"]) == (0, 0, 0o600)
 
 
 def test_one_path_named_twice_is_one_node() -> None:
@@ -123,6 +136,15 @@ def test_limits() -> None:
     assert resources["cpu"] == {"shares": 512, "quota": 50_000, "period": 100_000}
     assert resources["memory"] == {"limit": 1 << 20}
     assert set(spec()["linux"]["resources"]) == {"devices"}
+
+
+def test_a_memory_limit_is_no_way_to_swap() -> None:
+    limited = replace(CONFIG, memory_limit=1 << 20)
+    place = replace(PLACE, can_limit_swap=True)
+    made = make_spec(limited, PLAIN, Owner(5, 6, ()), place, HOST.get)
+    assert made["linux"]["resources"]["memory"] == {"limit": 1 << 20, "swap": 1 << 20}
+    free = make_spec(CONFIG, PLAIN, Owner(5, 6, ()), place, HOST.get)
+    assert "memory" not in free["linux"]["resources"]
 
 
 def test_privileged_hides_nothing() -> None:

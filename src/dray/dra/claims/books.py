@@ -24,6 +24,7 @@ from dray.errors import Error, InvariantError
 from dray.hardware.change import HostChange
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
+from dray.runtime.files.private import make_private
 from dray.runtime.files.shared_checkpoint import Lost, SharedCheckpoint, SharedOptions
 from dray.runtime.logs import get_log
 from dray.runtime.threads import Threads
@@ -134,9 +135,11 @@ class Books:
 async def open_books(options: PrepareOptions, around: Surroundings) -> AsyncIterator[Books]:
     """Open = the checkpoint is read; where there is none, or it cannot be used, what the CDI files tell is taken.
 
-    Errors: UnavailableError (another process keeps the lock), DeniedError (a link where a directory should be).
+    Errors: UnavailableError (another process holds the lock), DeniedError (the data directory is a link or belongs to another
+    user). An existing data directory that is open to other users is closed.
     """
     check_own(options.data_dir)
+    make_private(options.data_dir, None, flag="--kubelet-dir")
     around = replace(around, attributes=_remembering(around.attributes))
     files = ClaimFiles(options.driver, options.cdi_dir)
     metadata = MetadataFiles(options.driver, options.pool, options.cdi_dir, options.metadata_versions)

@@ -4,13 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from dray.api.codec import view
 from dray.api.core import Pod
 from dray.api.core.container import Container, EnvVar
+from dray.api.meta import Model
 from dray.errors import InvalidError, NotFoundError
 
+T = TypeVar("T")
+
 _REFERENCE = re.compile(r"\$\(([^)]*)\)")
+
+
+class _Reference(Model, frozen=True, kw_only=True):
+    """A reference from `env` or `envFrom` to a field, a resource, a key or an object."""
+
+    name: str = ""
+    key: str = ""
+    optional: bool = False
+    field_path: str = ""
+    container_name: str = ""
+    resource: str = ""
+
+
+class _FromObject(Model, frozen=True, kw_only=True):
+    prefix: str = ""
+    config_map_ref: _Reference | None = None
+    secret_ref: _Reference | None = None
 
 
 class Sources(Protocol):
@@ -30,8 +51,8 @@ def environment(
 ) -> tuple[tuple[str, str], ...]:
     """`before` are the variables that devices bring: the pod's own win. InvalidError where a value cannot be had."""
     found: dict[str, str] = dict(before)
-    for entry in container.env_from:
-        found |= _from_object(pod, entry, sources)
+    for index, entry in enumerate(container.env_from):
+        found |= _from_object(pod, _typed(entry, _FromObject, f"envFrom[{index}]"), sources)
     for variable in container.env:
         value = _value(pod, container, variable, sources, found)
         if value is not None:
@@ -79,10 +100,11 @@ def _value(
 ) -> str | None:
     if variable.value_from is None:
         return expand(variable.value, found)
-    kind = next(iter(variable.value_from), "")
-    reference: Mapping[str, Any] = variable.value_from.get(kind) or {}
+    kind = next((key for key, given in variable.value_from.items() if given is not None), "")
+    where = f"env[{variable.name}].valueFrom.{kind}"
+    reference = _typed(variable.value_from.get(kind) or {}, _Reference, where)
     if kind == "fieldRef":
-        return field_value(pod, str(reference.get("fieldPath", "")))
+        return field_value(pod, reference.field_path)
     if kind in ("configMapKeyRef", "secretKeyRef"):
         return _key(pod, kind, reference, sources)
     if kind == "resourceFieldRef":
@@ -118,25 +140,25 @@ def field_value(pod: Pod, path: str) -> str:
     raise InvalidError(f"field {path!r} of the pod is not offered to containers", field="fieldPath")
 
 
-def _resource(pod: Pod, container: Container, reference: Mapping[str, Any]) -> str:
-    wanted = str(reference.get("containerName", "")) or container.name
+def _resource(pod: Pod, container: Container, reference: _Reference) -> str:
+    wanted = reference.container_name or container.name
     everyone = (*pod.spec.init_containers, *pod.spec.containers)
     found = next((one for one in everyone if one.name == wanted), None)
     if found is None:
         raise InvalidError(f"resourceFieldRef names container {wanted!r}, which the pod does not have")
-    side, _, resource = str(reference.get("resource", "")).partition(".")
+    side, _, resource = reference.resource.partition(".")
     values = {"limits": found.resources.limits, "requests": found.resources.requests}.get(side)
     if values is None or resource not in values:
         raise InvalidError(f"container {wanted} has no {side or 'limits'} for {resource or 'a resource'}")
     return str(-(-values[resource].nano // 10**9))
 
 
-def _key(pod: Pod, kind: str, reference: Mapping[str, Any], sources: Sources) -> str | None:
-    name, key = str(reference.get("name", "")), str(reference.get("key", ""))
+def _key(pod: Pod, kind: str, reference: _Reference, sources: Sources) -> str | None:
+    name, key = reference.name, reference.key
     data = _data(pod, kind, name, sources)
     if data is not None and key in data:
         return data[key]
-    if reference.get("optional"):
+    if reference.optional:
         return None
     what = "configmap" if kind.startswith("configMap") else "secret"
     if data is None:
@@ -144,17 +166,23 @@ def _key(pod: Pod, kind: str, reference: Mapping[str, Any], sources: Sources) ->
     raise InvalidError(f"couldn't find key {key} in {what} {pod.metadata.namespace}/{name}", field=key)
 
 
-def _from_object(pod: Pod, entry: Mapping[str, Any], sources: Sources) -> dict[str, str]:
-    prefix = str(entry.get("prefix", ""))
-    for kind in ("configMapRef", "secretRef"):
-        if (reference := entry.get(kind)) is not None:
-            name = str(reference.get("name", ""))
+def _from_object(pod: Pod, entry: _FromObject, sources: Sources) -> dict[str, str]:
+    for kind, reference in (("configMapRef", entry.config_map_ref), ("secretRef", entry.secret_ref)):
+        if reference is not None:
+            name = reference.name
             data = _data(pod, kind, name, sources)
-            if data is None and not reference.get("optional"):
+            if data is None and not reference.optional:
                 what = "configmap" if kind == "configMapRef" else "secret"
                 raise NotFoundError(f'{what} "{name}" not found', kind=what, name=name)
-            return {f"{prefix}{key}": value for key, value in sorted((data or {}).items())}
+            return {f"{entry.prefix}{key}": value for key, value in sorted((data or {}).items())}
     return {}
+
+
+def _typed(raw: Any, kind: type[T], where: str) -> T:
+    try:
+        return view(raw, kind)
+    except InvalidError as error:
+        raise InvalidError(f"{where}: {error}", field=where) from error
 
 
 def _data(pod: Pod, kind: str, name: str, sources: Sources) -> Mapping[str, str] | None:

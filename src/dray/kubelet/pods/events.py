@@ -14,6 +14,9 @@ from dray.errors import Error
 from dray.kubelet.rejection import Rejection
 from dray.runtime.quarantine import SET_ASIDE
 
+_MESSAGES = "/dev/termination-log"
+"""The default, which every pod has: only another path is reported as unsupported."""
+
 
 @dataclass(frozen=True, slots=True)
 class PodEvent:
@@ -32,7 +35,8 @@ def rejected(pod: Pod, rejection: Rejection) -> PodEvent:
 
 def not_carried_out(pod: Pod) -> PodEvent | None:
     """What the pod asks for and this node does not do; None where it asks for nothing of the kind."""
-    told = [f"{', '.join(asked)} of container {name}" for name, asked in _unsupported(pod)]
+    told = ["runtimeClassName"] if pod.spec.runtime_class_name else []
+    told += [f"{', '.join(asked)} of container {name}" for name, asked in _unsupported(pod)]
     told += [f"ephemeral container {one.name}" for one in pod.spec.ephemeral_containers]
     return _warning(pod, "NotSupported", f"This node does not carry out: {'; '.join(told)}") if told else None
 
@@ -158,5 +162,13 @@ def _unsupported(pod: Pod) -> Iterator[tuple[str, list[str]]]:
         }
         asked = [name for name, probe in probes.items() if probe]
         asked += [f"lifecycle.{name}" for name in sorted(one.lifecycle or {}) if name != "stopSignal"]
+        if one.termination_message_path not in ("", _MESSAGES):
+            asked.append("terminationMessagePath")
+        if one.termination_message_policy not in ("", "File"):
+            asked.append("terminationMessagePolicy")
+        if one.volume_devices:
+            asked.append("volumeDevices")
+        if any(mount.mount_propagation not in (None, "", "None") for mount in one.volume_mounts):
+            asked.append("mountPropagation")
         if asked:
             yield one.name, asked

@@ -240,7 +240,7 @@ class PodManager:
             await self._clean(known)
             if known.rejection is None:  # a kill may have come before its last status was told
                 self._parts.statuses.tell(known.pod, known.pod.status)
-            self._let_go(known)
+            await self._let_go(known)
         elif known.is_leaving:
             await self._end(known)
         elif known.phase is Phase.TAKEN:
@@ -291,7 +291,7 @@ class PodManager:
         self._reached("ended")
         self._parts.statuses.tell(known.pod, status)
         await self._clean(known)
-        self._let_go(known)
+        await self._let_go(known)
 
     async def _unprepare(self, pod: Pod) -> None:
         try:
@@ -309,14 +309,15 @@ class PodManager:
         self._reached("removed")
         await self._running.forget(known.uid)
 
-    def _let_go(self, known: KnownPod) -> None:
+    async def _let_go(self, known: KnownPod) -> None:
         """A pod that ended: its object may go if it is being deleted; it is forgotten once nobody has it any more."""
         if known.rejection is not None:
             self._tell(known)
         if known.pod.metadata.deletion_timestamp is not None:
             self._parts.statuses.ended(known.pod)
         if not known.is_wanted:
-            self._running.remove_logs(known.pod)
+            await self._running.remove_logs(known.pod)
+        if not known.is_wanted:  # still: a source may have told it again meanwhile
             self._records.remove(known.uid)
             self._reached("forgotten")
             del self.known.by_uid[known.uid]

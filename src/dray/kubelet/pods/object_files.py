@@ -14,7 +14,7 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from dray.runtime.files.safepath import Root, SafePath
 
 _DATA, _NEXT = "..data", "..data_tmp"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LONGEST_PATH, _LONGEST_NAME = 4096, 255
+_LONGEST_PATH, _LONGEST_NAME, _DEEPEST_PATH = 4096, 255, 64
 _MODES = 0o777
 
 
@@ -83,6 +83,8 @@ def _parts(volume: str, file: ObjectFile) -> tuple[str, ...]:
         len(os.fsencode(file.path)) > _LONGEST_PATH or max(map(len, map(os.fsencode, parts))) > _LONGEST_NAME
     ):
         problem = f"is too long: a path may have {_LONGEST_PATH} bytes, and a part of it {_LONGEST_NAME}"
+    elif len(parts) > _DEEPEST_PATH:
+        problem = f"has more than {_DEEPEST_PATH} parts"
     elif not 0 <= file.mode <= _MODES:
         problem = f"has mode {file.mode:o}, which must be from 0 to 777 (octal)"
     if problem:
@@ -105,27 +107,35 @@ def _holds(volume: SafePath, version: str, files: Files) -> bool:
     """Whether it has exactly these files, with these contents and modes."""
     try:
         with volume.child(version) as directory:
-            return set(_paths(directory, ())) == set(files) and all(
+            return _has_only(directory, files) and all(
                 _is_same(directory, parts, file) for parts, file in files.items()
             )
     except Error:
         return False
 
 
-def _paths(directory: SafePath, above: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
-    for name in directory.listdir():
-        with directory.child(name) as one:
-            if stat.S_ISDIR(one.stat().st_mode):
-                yield from _paths(one, (*above, name))
-            else:
-                yield (*above, name)
+def _has_only(version: SafePath, files: Files) -> bool:
+    """Whether nothing else is in it. Unexpected directories are not entered, so their depth does not matter."""
+    directories = {parts[:length] for parts in files for length in range(len(parts))} or {()}
+    for parts in sorted(directories):
+        with _opened(version, parts) as directory:
+            names = directory.listdir()
+        if any((*parts, name) not in directories and (*parts, name) not in files for name in names):
+            return False
+    return True
 
 
-def _is_same(version: SafePath, parts: tuple[str, ...], file: ObjectFile) -> bool:
+@contextlib.contextmanager
+def _opened(version: SafePath, parts: tuple[str, ...]) -> Iterator[SafePath]:
     with contextlib.ExitStack() as stack:
         at = version
         for name in parts:
             at = stack.enter_context(at.child(name))
+        yield at
+
+
+def _is_same(version: SafePath, parts: tuple[str, ...], file: ObjectFile) -> bool:
+    with _opened(version, parts) as at:
         status = at.stat()
         if status.st_size != len(file.content) or stat.S_IMODE(status.st_mode) != file.mode:
             return False

@@ -30,6 +30,11 @@ class Start:
     attempt: int
     after: Container | None = None
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the runtime has already created this container, and does not report it as started."""
+        return self.after is not None and self.after.attempt == self.attempt
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from dray.api.core import Pod
 from dray.api.core.container import Container as ContainerSpec
@@ -17,18 +18,22 @@ from dray.kubelet.pods.contract import Parts
 from dray.kubelet.pods.known import KnownPod
 from dray.kubelet.pods.plan import Start
 from dray.kubelet.pods.restarts import Restarts
-from dray.kubelet.pods.start import container_config, identity, log_directory
+from dray.kubelet.pods.start import container_config, log_directory, sandbox_config
 from dray.kubelet.pods.status import BACK_OFF, CREATING
 from dray.kubelet.pods.volumes import Volumes
-from dray.kubelet.runtimes.contract import Container, Sandbox, SandboxConfig, State
+from dray.kubelet.runtimes.contract import Container, Sandbox, State
 from dray.runtime.clock import Clock
 from dray.runtime.files.removal import remove_tree
 from dray.runtime.tasks import single
 from dray.runtime.threads import Threads
 from dray.runtime.traces import span
 
-_REMOVE_SECONDS = 60.0
+T = TypeVar("T")
+
+_DISK_SECONDS = 60.0
 """Whoever fills a volume with millions of files keeps nobody else waiting; what is not done by then is tried again."""
+_CALLS_AT_ONCE, _REMOVALS_AT_ONCE = 256, 16
+"""Threads: a hostPath on a file server that hangs keeps one, and pods that leave millions of files keep none from starting."""
 STARTS_AT_ONCE = 16
 """Each is a new process: more at once only make each other slow."""
 
@@ -43,7 +48,8 @@ class Running:
         self._logs = logs
         self._reached = reached
         self._volumes = Volumes(state_dir / "pods", parts.objects, clock, has_mounts=parts.runtime.has_mounts)
-        self._threads = Threads()
+        self._threads = Threads(_CALLS_AT_ONCE)
+        self._removals = asyncio.Semaphore(_REMOVALS_AT_ONCE)
         self._restarts = Restarts(clock)
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
 
@@ -102,17 +108,21 @@ class Running:
 
     async def forget(self, uid: str) -> None:
         """The pod is over: its volumes go."""
-        await self._threads.run(
-            partial(self._volumes.remove, uid),
-            doing=f"remove the volumes of pod {uid}",
-            seconds=_REMOVE_SECONDS,
-            alone_on=(uid,),
-        )
+        async with self._removals:
+            await self._beside(partial(self._volumes.remove, uid), "remove the volumes", uid)
         self._restarts.forget(uid)
 
-    def remove_logs(self, pod: Pod) -> None:
+    async def remove_logs(self, pod: Pod) -> None:
         """Of a pod that nobody has any more; nothing happens where there are none."""
-        remove_tree(log_directory(self._logs, pod))
+        path = log_directory(self._logs, pod)
+        async with self._removals:
+            await self._beside(partial(remove_tree, path), "remove the logs", pod.metadata.uid)
+
+    async def _beside(self, call: Callable[[], T], doing: str, uid: str) -> T:
+        """Run a blocking call in a thread: a disk or a file server may be slow, and other pods must not wait for it."""
+        return await self._threads.run(
+            call, doing=f"{doing} of pod {uid}", seconds=_DISK_SECONDS, alone_on=(uid,)
+        )
 
     async def _sandbox(self, known: KnownPod, sandboxes: Sequence[Sandbox]) -> str:
         for one in sandboxes:
@@ -120,41 +130,29 @@ class Running:
                 return one.id
         if sandboxes:
             self._parts.events.record(events.sandbox_changed(known.pod))
+        attempt = max((one.attempt for one in sandboxes), default=-1) + 1
+        with self._telling(partial(events.no_sandbox, known.pod)):
+            config = sandbox_config(known.pod, attempt, self._logs)
         with self._telling(partial(events.not_prepared, known.pod)):
             await self._parts.claims.prepare(known.pod)
         self._reached("prepared")
-        attempt = max((one.attempt for one in sandboxes), default=-1) + 1
         with self._telling(partial(events.no_sandbox, known.pod)):
-            found = await self._parts.runtime.run_sandbox(self._sandbox_config(known.pod, attempt))
+            found = await self._parts.runtime.run_sandbox(config)
         self._reached("sandboxed")
         return found
-
-    def _sandbox_config(self, pod: Pod, attempt: int) -> SandboxConfig:
-        return SandboxConfig(
-            identity(pod),
-            hostname=pod.spec.hostname or pod.metadata.name,
-            log_directory=log_directory(self._logs, pod),
-            attempt=attempt,
-            host_network=pod.spec.host_network,
-            host_pid=pod.spec.host_pid,
-            privileged=any(
-                (one.security_context or {}).get("privileged")
-                for one in (*pod.spec.init_containers, *pod.spec.containers)
-            ),
-            labels=tuple(sorted(pod.metadata.labels.items())),
-            annotations=tuple(sorted(pod.metadata.annotations.items())),
-        )
 
     async def _start(self, known: KnownPod, sandbox: str, start: Start) -> None:
         spec, tell = _spec_of(known.pod, start.name), self._parts.events.record
         await self._parts.objects.fetch(known.pod)
         with self._telling(partial(events.not_mounted, known.pod)):
-            known.volumes = self._volumes.make(known.pod) if known.volumes is None else known.volumes
+            if known.volumes is None:
+                make = partial(self._volumes.make, known.pod)
+                known.volumes = await self._beside(make, "make the volumes", known.uid)
         with self._telling(partial(events.not_pulled, known.pod, spec)):
             await self._parts.runtime.ensure_image(spec.image, spec.image_pull_policy)
         tell(events.pulled(known.pod, spec))
         with self._telling(partial(events.failed, known.pod, spec.name)):
-            container = await self._create(known, spec, sandbox, start.attempt)
+            container = await self._create(known, spec, sandbox, start)
         tell(events.created(known.pod, spec.name))
         with self._telling(partial(events.failed, known.pod, spec.name, container_id=container)):
             if start.attempt:  # also where it cannot be started: else it would be tried without a pause
@@ -164,18 +162,20 @@ class Running:
         tell(events.started(known.pod, spec.name))
         self._reached("started")
 
-    async def _create(self, known: KnownPod, spec: ContainerSpec, sandbox: str, attempt: int) -> str:
+    async def _create(self, known: KnownPod, spec: ContainerSpec, sandbox: str, start: Start) -> str:
         assert known.volumes is not None
-        config = container_config(
+        make_config = partial(
+            container_config,
             known.pod,
             spec,
-            attempt,
+            start.attempt,
             await self._parts.devices.run_options(known.pod, spec),
             claims_cdi=await self._claimed(known.pod, spec),
-            mounts=partial(self._volumes.mounts, known.pod, spec, known.volumes),
+            mounts=partial(self._volumes.mounts, known.pod, spec, known.volumes, is_made=start.is_made),
             sources=self._parts.objects,
             logs=self._logs,
         )
+        config = await self._beside(make_config, f"mount the volumes of container {spec.name}", known.uid)
         self._reached("configured")
         container = await self._parts.runtime.create(sandbox, config)
         self._reached("created")

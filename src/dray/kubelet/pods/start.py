@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from dray.api.codec import view
 from dray.api.core import Pod
 from dray.api.core.container import Container
+from dray.api.meta import Int64, Model
 from dray.cdi.edits import Mount
 from dray.errors import InvalidError
 from dray.kubelet.pods.contract import RunOptions
@@ -19,12 +21,15 @@ from dray.kubelet.runtimes.contract import (
     ContainerConfig,
     PodIdentity,
     Profile,
+    SandboxConfig,
     Security,
 )
 from dray.runtime.files.saferesolve import check_relative
 
 _CPU_PERIOD = 100_000
 _LEAST_SHARES = 2
+
+T = TypeVar("T")
 
 
 def identity(pod: Pod) -> PodIdentity:
@@ -35,6 +40,30 @@ def identity(pod: Pod) -> PodIdentity:
 def log_directory(root: Path, pod: Pod) -> Path:
     """Where kubectl and log collectors look for a pod's logs."""
     return root / f"{pod.metadata.namespace}_{pod.metadata.name}_{pod.metadata.uid}"
+
+
+def sandbox_config(pod: Pod, attempt: int, logs: Path) -> SandboxConfig:
+    """The pod's sandbox. InvalidError if the pod needs a user namespace: without one, root in a container is root on the node."""
+    if pod.spec.host_users is False:
+        raise InvalidError(
+            "spec.hostUsers: false is not supported by this node, which has no user namespaces for pods: root in a container"
+            " would be root on the node; leave it out, or run the pod on another node",
+            field="spec.hostUsers",
+        )
+    return SandboxConfig(
+        identity(pod),
+        hostname=pod.spec.hostname or pod.metadata.name,
+        log_directory=log_directory(logs, pod),
+        attempt=attempt,
+        host_network=pod.spec.host_network,
+        host_pid=pod.spec.host_pid,
+        privileged=any(
+            (one.security_context or {}).get("privileged") is True
+            for one in (*pod.spec.init_containers, *pod.spec.containers)
+        ),
+        labels=tuple(sorted(pod.metadata.labels.items())),
+        annotations=tuple(sorted(pod.metadata.annotations.items())),
+    )
 
 
 def container_config(
@@ -90,36 +119,68 @@ def _resources(container: Container) -> dict[str, int]:
     return found
 
 
+class _Capabilities(Model, frozen=True, kw_only=True):
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+
+
+class _ProfileField(Model, frozen=True, kw_only=True):
+    type: str = ""
+    localhost_profile: str = ""
+
+
+class _Context(Model, frozen=True, kw_only=True):
+    """The fields of a pod's or container's security context that Dray implements. None: not set."""
+
+    privileged: bool | None = None
+    run_as_user: Int64 | None = None
+    run_as_group: Int64 | None = None
+    run_as_non_root: bool | None = None
+    supplemental_groups: tuple[Int64, ...] = ()
+    supplemental_groups_policy: str = ""
+    read_only_root_filesystem: bool | None = None
+    allow_privilege_escalation: bool | None = None
+    capabilities: _Capabilities = _Capabilities()
+    seccomp_profile: _ProfileField | None = None
+    app_armor_profile: _ProfileField | None = None
+
+
 def security(pod: Pod, container: Container) -> Security:
-    """The container's security context over the pod's."""
-    whole, own = pod.spec.security_context or {}, container.security_context or {}
+    """The container's security context over the pod's. InvalidError names a malformed field."""
+    whole = _context(pod.spec.security_context, "spec.securityContext")
+    own = _context(container.security_context, f"spec.containers[{container.name}].securityContext")
 
-    def pick(name: str) -> Any:
+    def pick(ours: T | None, pods: T | None) -> T | None:
         """null is absent, as everywhere: it takes back nothing that the pod says."""
-        given = own.get(name)
-        return whole.get(name) if given is None else given
+        return pods if ours is None else ours
 
-    capabilities = own.get("capabilities") or {}
     return Security(
-        privileged=bool(own.get("privileged")),
-        user=pick("runAsUser"),
-        non_root=bool(pick("runAsNonRoot")),
-        group=pick("runAsGroup"),
-        supplemental_groups=tuple(whole.get("supplementalGroups") or ()),
-        strict_groups=whole.get("supplementalGroupsPolicy") == "Strict",
-        read_only_root=bool(own.get("readOnlyRootFilesystem")),
-        add_capabilities=tuple(capabilities.get("add") or ()),
-        drop_capabilities=tuple(capabilities.get("drop") or ()),
-        no_new_privileges=own.get("allowPrivilegeEscalation") is False,
-        seccomp=_profile(pick("seccompProfile"), "seccompProfile") or Profile(),
-        apparmor=_profile(pick("appArmorProfile"), "appArmorProfile"),
+        privileged=own.privileged is True,
+        user=pick(own.run_as_user, whole.run_as_user),
+        non_root=pick(own.run_as_non_root, whole.run_as_non_root) is True,
+        group=pick(own.run_as_group, whole.run_as_group),
+        supplemental_groups=whole.supplemental_groups,
+        strict_groups=whole.supplemental_groups_policy == "Strict",
+        read_only_root=own.read_only_root_filesystem is True,
+        add_capabilities=own.capabilities.add,
+        drop_capabilities=own.capabilities.drop,
+        no_new_privileges=own.allow_privilege_escalation is False,
+        seccomp=_profile(pick(own.seccomp_profile, whole.seccomp_profile), "seccompProfile") or Profile(),
+        apparmor=_profile(pick(own.app_armor_profile, whole.app_armor_profile), "appArmorProfile"),
     )
 
 
-def _profile(given: Mapping[str, Any] | None, field: str) -> Profile | None:
-    if not given:
+def _context(given: Mapping[str, Any] | None, where: str) -> _Context:
+    try:
+        return view(dict(given or {}), _Context)
+    except InvalidError as error:
+        raise InvalidError(f"{where}: {error}", field=f"{where}.{error.field}") from error
+
+
+def _profile(given: _ProfileField | None, field: str) -> Profile | None:
+    if given is None or given == _ProfileField():
         return None
-    kind, name = str(given.get("type", "")), str(given.get("localhostProfile") or "")
+    kind, name = given.type, given.localhost_profile
     if kind not in (UNCONFINED, RUNTIME_DEFAULT, LOCALHOST):
         raise InvalidError(
             f"{field}.type {kind!r} must be RuntimeDefault, Localhost or Unconfined", field=f"{field}.type"

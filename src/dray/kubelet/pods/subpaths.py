@@ -29,12 +29,13 @@ def check_sub_path(path: str) -> str:
     return "/".join(part for part in parts if part not in ("", ".")) or "."
 
 
-def open_sub_path(volume: Path, path: str) -> SafePath:
+def open_sub_path(volume: Path, path: str, shown: str = "") -> SafePath:
     """What is at `path` below the volume, a directory made where nothing is. Links count while they stay in the volume.
 
-    DeniedError for one that leads out of it. New directories get the volume's mode, as the kubelet makes them.
+    DeniedError for one that leads out of it. New directories get the volume's mode, as the kubelet makes them. `shown`
+    is what errors call the volume, where `volume` is only a descriptor's path.
     """
-    with Root(volume) as root:
+    with Root(volume, shown=shown) as root:
         try:
             return root.open(path, links=Links.WITHIN)
         except NotFoundError:
@@ -53,6 +54,11 @@ def hold(found: SafePath, place: Path) -> None:
     except OSError as error:
         raise from_os_error(error, "make", str(place)) from error
     mounts.mount(found.proc_path, place, "", mounts.MS_BIND)
+
+
+def is_held(place: Path) -> bool:
+    """Whether something is mounted at `place`. After a reboot nothing is."""
+    return place.parent.resolve() / place.name in mounts.mounted_below(place.parent.resolve())
 
 
 def release(place: Path) -> None:

@@ -17,7 +17,7 @@ from dray.api.meta import Model
 from dray.cdi.edits import Mount
 from dray.errors import ConflictError, DeniedError, Error, InvalidError, InvariantError, NotFoundError
 from dray.kubelet.failure import prefixed
-from dray.kubelet.pods import subpaths
+from dray.kubelet.pods import host_paths, subpaths
 from dray.kubelet.pods.environment import Sources, expand_known, field_value
 from dray.kubelet.pods.object_files import ObjectFile, check_files, write_files
 from dray.kubelet.runtimes import mounts
@@ -40,13 +40,15 @@ class Volume:
 
     path: Path
     read_only: bool = False
+    host_type: str | None = None
+    """Of a hostPath: what it must be."""
 
 
 class Volumes:
     """Below `directory`, one folder a pod, closed to everybody but us. Made before containers, removed after them.
 
     `<uid>/volumes/<volume>` is what containers see; `<uid>/volume-subpaths/<volume>/<container>/<index>` is where the
-    subPath of a mount is held. `has_mounts`: whether the runtime shows them to containers at all. Without it nothing is
+    subPath of a mount is held, and what a hostPath means. `has_mounts`: whether the runtime shows them to containers at all. Without it nothing is
     mounted: plain processes see the host as it is, and a kubelet without root could not.
     """
 
@@ -61,20 +63,33 @@ class Volumes:
         found: dict[str, Volume] = {}
         for volume in pod.spec.volumes:
             name = str(volume.get("name", ""))
-            kind = next((key for key in volume if key != "name"), "emptyDir")
+            kind = next(
+                (key for key, given in volume.items() if key != "name" and given is not None), "emptyDir"
+            )
             try:
                 path = self._make(pod, name, kind, volume.get(kind))
             except OSError as error:
                 raise from_os_error(error, f"make volume {name} in", str(error.filename)) from error
-            found[name] = Volume(path, read_only=kind in _OF_OBJECTS)
+            host_type = str((volume.get(kind) or {}).get("type") or "") if kind == "hostPath" else None
+            found[name] = Volume(path, kind in _OF_OBJECTS, host_type)
         return found
 
     def mounts(
-        self, pod: Pod, container: Container, volumes: Mapping[str, Volume], env: Mapping[str, str]
+        self,
+        pod: Pod,
+        container: Container,
+        volumes: Mapping[str, Volume],
+        env: Mapping[str, str],
+        *,
+        is_made: bool = False,
     ) -> tuple[Mount, ...]:
-        """What a container sees of them. Called before every start of it: subPaths are looked up anew each time."""
+        """What a container sees of them. Called before every start of it: subPaths and hostPaths are looked up anew.
+
+        `is_made`: the runtime has created this container already, and its start may be in progress since before a restart of
+        the kubelet. Its mounts are kept as they are.
+        """
         return tuple(
-            self._mount(pod, container, index, one, volumes, env)
+            self._mount(pod, container, index, one, volumes, env, is_made=is_made)
             for index, one in enumerate(container.volume_mounts)
         )
 
@@ -102,28 +117,54 @@ class Volumes:
         mount: VolumeMount,
         volumes: Mapping[str, Volume],
         env: Mapping[str, str],
+        *,
+        is_made: bool,
     ) -> Mount:
         volume = volumes.get(mount.name)
         if volume is None:
             raise InvalidError(f"container {container.name}: the pod has no volume {mount.name!r}")
+        if mount.recursive_read_only == "Enabled":
+            where = f"volumeMounts[{index}].recursiveReadOnly"
+            raise InvalidError(
+                f"container {container.name}: {where}: Enabled is not supported by this node; use IfPossible, or leave it out",
+                field=where,
+            )
+        place = self._place(pod, mount.name, container.name, index)
         path = volume.path
-        if mount.sub_path or mount.sub_path_expr:
-            place = self._place(pod, mount.name, container.name, index)
+        if is_made and self._has_mounts and subpaths.is_held(place):
+            path = place
+        elif mount.sub_path or mount.sub_path_expr:
             try:
-                below = mount.sub_path or expand_known(mount.sub_path_expr, env)
-                path = self._held(path, subpaths.check_sub_path(below), place) if below else path
+                path = self._sub_path(volume, mount.sub_path or expand_known(mount.sub_path_expr, env), place)
             except InvariantError:
                 raise
             except Error as error:
                 raise subpaths.told(error, mount.name, container.name) from error
+        elif volume.host_type is not None:
+            path = self._host_path(volume, place)
         return Mount(str(path), mount.mount_path, mount.read_only or volume.read_only)
 
-    def _held(self, volume: Path, below: str, place: Path) -> Path:
-        with subpaths.open_sub_path(volume, below) as found:
+    def _sub_path(self, volume: Volume, below: str, place: Path) -> Path:
+        if not below:
+            return volume.path if volume.host_type is None else self._host_path(volume, place)
+        below = subpaths.check_sub_path(below)
+        with contextlib.ExitStack() as stack:
+            top = volume.path
+            if volume.host_type is not None:
+                opened = host_paths.open_host_path(volume.path, volume.host_type)
+                top = Path(stack.enter_context(opened).proc_path) if opened is not None else top
+            found = stack.enter_context(subpaths.open_sub_path(top, below, str(volume.path)))
             if not self._has_mounts:
-                return volume / below
+                return volume.path / below
             subpaths.hold(found, place)
         return place
+
+    def _host_path(self, volume: Volume, place: Path) -> Path:
+        opened = host_paths.open_host_path(volume.path, volume.host_type or "")
+        if opened is None:  # the runtime creates it, or reports that it is missing
+            return volume.path
+        with opened:
+            return host_paths.hold(opened, place) if self._has_mounts else volume.path
 
     def _place(self, pod: Pod, volume: str, container: str, index: int) -> Path:
         top = self._directory / _checked(pod.metadata.uid) / _SUB_PATHS
@@ -215,22 +256,12 @@ def _file(item: _Item, content: str, mode: int) -> ObjectFile:
 
 
 def _host_path(source: _Source) -> Path:
-    path, kind = Path(source.path), source.type
+    path = Path(source.path)
     if not path.is_absolute() or "\0" in str(path):
         raise InvalidError(f"hostPath {str(path)!r} must be absolute, without NUL", field="hostPath.path")
-    if kind == "DirectoryOrCreate":
-        path.mkdir(parents=True, exist_ok=True, mode=0o755)
-    elif kind == "FileOrCreate" and not path.exists():
-        path.touch(0o644)
-    checks = {
-        "Directory": path.is_dir,
-        "File": path.is_file,
-        "Socket": path.is_socket,
-        "CharDevice": path.is_char_device,
-        "BlockDevice": path.is_block_device,
-    }
-    if kind in checks and not checks[kind]():
-        raise InvalidError(f"hostPath type check failed: {path} is not a {kind}", field="hostPath.type")
+    opened = host_paths.open_host_path(path, source.type)
+    if opened is not None:
+        opened.close()
     return path
 
 
@@ -256,4 +287,7 @@ def _checked(name: str) -> str:
 
 def decoded(secret: Mapping[str, str]) -> dict[str, str]:
     """The data of a Secret as text; bytes that are no text stay as surrogates."""
-    return {key: os.fsdecode(base64.b64decode(value)) for key, value in secret.items()}
+    try:
+        return {key: os.fsdecode(base64.b64decode(value)) for key, value in secret.items()}
+    except ValueError as error:
+        raise InvalidError(f"Secret data is not valid base64: {error}", field="data") from error

@@ -106,10 +106,15 @@ class ContainerConfig:
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """Of each container's log: a file of `size` bytes is put aside, and `files` are kept, the newest included."""
+    """Of each container's log: a file of `size` bytes is put aside, and `files` are kept, the newest included.
+
+    `root` is the directory of all logs (`--log-dir`): symbolic links in its own path are followed, links below it are not.
+    None: the path of each log's directory is trusted.
+    """
 
     size: int = 10 * 1024 * 1024
     files: int = 5
+    root: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

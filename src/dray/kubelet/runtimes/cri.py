@@ -7,6 +7,7 @@ may have left a call under way: whoever meets it waits for its end.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -32,7 +33,7 @@ from dray.kubelet.runtimes.contract import (
     State,
 )
 from dray.kubelet.runtimes.cri_events import Changes
-from dray.kubelet.runtimes.cri_images import ensure_image, image_user
+from dray.kubelet.runtimes.cri_images import ensure_image, find_image, image_user
 from dray.kubelet.runtimes.cri_logs import LogKeeper
 from dray.kubelet.runtimes.cri_requests import (
     cgroup_parent,
@@ -44,6 +45,7 @@ from dray.kubelet.runtimes.cri_view import CriView
 from dray.kubelet.runtimes.hidden import masked_paths
 from dray.kubelet.runtimes.records import START_ERROR
 from dray.kubelet.runtimes.seccomp import PROFILES
+from dray.kubelet.runtimes.shim_log import open_directory
 from dray.kubelet.runtimes.users import check_non_root
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.durable import make_directory
@@ -169,7 +171,8 @@ class CriRuntime:
     async def create(self, sandbox: str, config: ContainerConfig) -> str:
         """One that was never started moves to the sandbox given now."""
         try:
-            make_directory(config.log_path.parent, 0o755)
+            root = str(self._settings.logs.root or "")
+            os.close(open_directory(str(config.log_path.parent), root, make=True))
         except OSError as error:
             raise from_os_error(error, "make the directory", str(config.log_path.parent)) from error
         return await self._patiently(lambda: self._create(sandbox, config))
@@ -186,11 +189,13 @@ class CriRuntime:
             if fits or container_told(one, status).state is not State.CREATED:
                 return one.id
             await self.remove(one.id)
-        await self._check_user(config)
+        image = await find_image(self._images, config.image)
+        _check_user(config, image)
         request = container_request(
             await self._ready_sandbox(sandbox),
             config,
             self._settings.owner,
+            image=image.id,
             masked=masked_paths(),
             seccomp=self._settings.seccomp,
         )
@@ -202,12 +207,6 @@ class CriRuntime:
             raise create_error(error, config) from error
         self._changes.note()
         return answer.container_id
-
-    async def _check_user(self, config: ContainerConfig) -> None:
-        if config.security.non_root:
-            own = config.security.user
-            uid, name = (own, "") if own is not None else await image_user(self._images, config.image)
-            check_non_root(config, uid, name)
 
     async def _ready_sandbox(self, sandbox: str) -> pb.PodSandboxStatus:
         status = await self._view.sandbox_status(sandbox)
@@ -292,6 +291,12 @@ class CriRuntime:
                 if self._clock.monotonic() > end:
                     raise UnavailableError(str(error)) from error
             await self._clock.sleep(_BUSY_PAUSE)
+
+
+def _check_user(config: ContainerConfig, image: pb.Image) -> None:
+    own = config.security.user
+    uid, name = (own, "") if own is not None else image_user(image)
+    check_non_root(config, uid, name)
 
 
 def _may_run(one: pb.Container) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.errors import Error, InvalidError, InvariantError, NotFoundError
+from dray.errors import Error, InvalidError, InvariantError, NotFoundError, ProtocolError
 from dray.kubelet.runtimes.images import HOST
 from dray.wire.cri import ImagesClient
 from dray.wire.gen import cri_v1_pb2 as pb
@@ -43,12 +43,21 @@ async def is_here(images: ImagesClient, image: str) -> bool:
     return answer.HasField("image")
 
 
-async def image_user(images: ImagesClient, image: str) -> tuple[int | None, str]:
-    """Who it runs as by itself: a number, or None and a name that only its own files know. Without either it is root."""
+async def find_image(images: ImagesClient, image: str) -> pb.Image:
+    """The image that has this name now. A tag may be moved to another image at any time; the ID always means this one."""
     answer = await images.image_status(pb.ImageStatusRequest(image=_spec(image)))
-    if answer.image.HasField("uid"):
-        return answer.image.uid.value, ""
-    return (None, answer.image.username) if answer.image.username else (0, "")
+    if not answer.HasField("image"):
+        raise NotFoundError(f"image {image!r} is no longer present: {WAYS}", kind="image", name=image)
+    if not answer.image.id:
+        raise ProtocolError(f"the container runtime reports no ID for image {image!r}")
+    return answer.image
+
+
+def image_user(image: pb.Image) -> tuple[int | None, str]:
+    """Who it runs as by itself: a number, or None and a name that only its own files know. Without either it is root."""
+    if image.HasField("uid"):
+        return image.uid.value, ""
+    return (None, image.username) if image.username else (0, "")
 
 
 def check_name(image: str) -> None:

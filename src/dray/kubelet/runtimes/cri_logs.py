@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
 from dray.errors import Error, InvariantError
 from dray.kubelet.runtimes.contract import LogLimits
 from dray.kubelet.runtimes.cri_view import CriView
-from dray.kubelet.runtimes.shim_log import make_room, put_aside_as
+from dray.kubelet.runtimes.shim_log import make_room, open_directory, put_aside_as
 from dray.runtime.clock import Clock
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
@@ -63,15 +66,28 @@ class LogKeeper:
         path = self._paths[item]
         if not path.is_absolute():  # the runtime does not say where it is
             return
+        with self._opened(path) as found:
+            try:
+                size = found.lstat().st_size
+            except FileNotFoundError:
+                await self._reopen(item)  # we were killed between the two steps, or somebody removed it
+                return
+            except OSError as error:
+                raise from_os_error(error, "look at", str(path)) from error
+            if size >= self._limits.size:
+                await self._put_aside(item, found)
+
+    @contextlib.contextmanager
+    def _opened(self, path: Path) -> Iterator[Path]:
+        """The file by a path through its open directory, which stays the same if the directory is replaced."""
         try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            await self._reopen(item)  # we were killed between the two steps, or somebody removed it
-            return
+            descriptor = open_directory(str(path.parent), str(self._limits.root or ""))
         except OSError as error:
             raise from_os_error(error, "look at", str(path)) from error
-        if size >= self._limits.size:
-            await self._put_aside(item, path)
+        try:
+            yield Path(f"/proc/self/fd/{descriptor}", path.name)
+        finally:
+            os.close(descriptor)
 
     async def _put_aside(self, item: str, path: Path) -> None:
         old = _rename(path, self._limits.files)

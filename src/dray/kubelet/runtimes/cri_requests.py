@@ -95,15 +95,16 @@ def container_request(
     config: ContainerConfig,
     owner: str,
     *,
+    image: str,
     masked: Sequence[str] = MASKED,
     seccomp: Path = PROFILES,
 ) -> pb.CreateContainerRequest:
-    """A new container in a sandbox that exists. `seccomp`: where the node's own profiles are."""
+    """A new container in an existing sandbox, from the image with the ID `image`. `seccomp`: where the node's profiles are."""
     again = sandbox_config_again(sandbox, privileged=config.security.privileged)
     own = {RESTARTS: str(config.attempt)}
     made = pb.ContainerConfig(
         metadata=pb.ContainerMetadata(name=config.name, attempt=config.attempt),
-        image=pb.ImageSpec(image=config.image, user_specified_image=config.image),
+        image=pb.ImageSpec(image=image, user_specified_image=config.image),
         command=config.command,
         args=config.args,
         working_dir=config.working_dir,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -34,8 +35,8 @@ from dray.kubelet.runtimes.records import (
     make_id,
     write,
 )
+from dray.kubelet.runtimes.shim_log import open_directory
 from dray.runtime.clock import Clock
-from dray.runtime.files.durable import make_directory
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.threads import Threads
 
@@ -115,7 +116,7 @@ class KeptRuntime:
                 config.host_pid,
             )
             with _told(self._store.root):
-                make_directory(config.log_directory, 0o755)
+                self._make_log_directory(config.log_directory)
                 with self._store.making(SANDBOXES, item) as staged:
                     write(staged, "sandbox.json", record)
         record = self._store.sandbox(item)
@@ -137,12 +138,16 @@ class KeptRuntime:
             raise ConflictError(f"sandbox {sandbox} of pod {config.pod.name} does not run any more")
         with _told(final), self._store.making(CONTAINERS, item) as staged:
             launch = await self._engine.describe(item, config, record, staged, final)
-            make_directory(config.log_path.parent, 0o755)
-            log = {"log": str(config.log_path), "log_size": self._logs.size, "log_files": self._logs.files}
+            self._make_log_directory(config.log_path.parent)
+            limits = {"log_size": self._logs.size, "log_files": self._logs.files}
+            log = {"log": str(config.log_path), "log_root": str(self._logs.root or ""), **limits}
             write(staged, "launch.json", {**launch, "id": item, **log})
             write(staged, "container.json", self._record(item, sandbox, config))
         self._following.note(item)
         return item
+
+    def _make_log_directory(self, path: Path) -> None:
+        os.close(open_directory(str(path), str(self._logs.root or ""), make=True))
 
     def _record(self, item: str, sandbox: str, config: ContainerConfig) -> ContainerRecord:
         return ContainerRecord(

@@ -64,6 +64,7 @@ class Place:
     seccomp: Mapping[str, Any] | None = None
     """The profile of this node that the pod names, where it names one."""
     oom_score: int = 0
+    can_limit_swap: bool = False
 
 
 def make_spec(config: ContainerConfig, image: ImageConfig, owner: Owner, place: Place, stat: Stat) -> OciSpec:
@@ -82,7 +83,7 @@ def make_spec(config: ContainerConfig, image: ImageConfig, owner: Owner, place: 
             "maskedPaths": [] if privileged else list(place.masked),
             "readonlyPaths": [] if privileged else list(READ_ONLY),
             **({"seccomp": seccomp} if seccomp else {}),
-            **_devices(config, owner, stat),
+            **_devices(config, place, stat),
         },
     }
 
@@ -174,17 +175,18 @@ def _mount(destination: str, kind: str, source: str, options: Sequence[str]) -> 
     return {"destination": destination, "type": kind, "source": source, "options": list(options)}
 
 
-def _devices(config: ContainerConfig, owner: Owner, stat: Stat) -> OciSpec:
+def _devices(config: ContainerConfig, place: Place, stat: Stat) -> OciSpec:
     rules: list[OciSpec] = [{"allow": config.security.privileged, "access": "rwm"}]
     nodes: list[OciSpec] = []
     for node in config.device_nodes:
-        made, access = _node(node, owner, stat), {"access": _sorted_access(node.permissions)}
+        made, access = _node(node, stat), {"access": _sorted_access(node.permissions)}
         nodes = [other for other in nodes if other["path"] != made["path"]] + [made]
         rules.append({"allow": True, **{key: made[key] for key in ("type", "major", "minor")}, **access})
-    return {"devices": nodes, "resources": {"devices": rules, **_limits(config)}}
+    return {"devices": nodes, "resources": {"devices": rules, **_limits(config, place)}}
 
 
-def _node(node: DeviceNode, owner: Owner, stat: Stat) -> OciSpec:
+def _node(node: DeviceNode, stat: Stat) -> OciSpec:
+    """Owner and mode are those on the host, whatever `runAsUser` is: a user may open a device here if it may open it there."""
     host = stat(node.host_path)
     if host is None or host.type not in ("b", "c"):
         reason = "does not exist on the host" if host is None else "is not a device node"
@@ -195,8 +197,8 @@ def _node(node: DeviceNode, owner: Owner, stat: Stat) -> OciSpec:
         "major": host.major,
         "minor": host.minor,
         "fileMode": host.mode,
-        "uid": owner.uid,
-        "gid": owner.gid,
+        "uid": host.uid,
+        "gid": host.gid,
     }
 
 
@@ -204,7 +206,8 @@ def _sorted_access(permissions: str) -> str:
     return "".join(letter for letter in "rwm" if letter in permissions)
 
 
-def _limits(config: ContainerConfig) -> OciSpec:
+def _limits(config: ContainerConfig, place: Place) -> OciSpec:
+    """A container with a memory limit does not swap: `swap` is the limit of memory and swap together."""
     limits: OciSpec = {}
     if config.cpu_shares:
         limits["cpu"] = {"shares": config.cpu_shares}
@@ -212,4 +215,6 @@ def _limits(config: ContainerConfig) -> OciSpec:
         limits.setdefault("cpu", {}).update({"quota": config.cpu_quota, "period": _PERIOD})
     if config.memory_limit:
         limits["memory"] = {"limit": config.memory_limit}
+        if place.can_limit_swap:
+            limits["memory"]["swap"] = config.memory_limit
     return limits

@@ -147,6 +147,7 @@ class RuncEngine:
             platform.machine(),
             _local_profile(config, self._settings.seccomp),
             _oom_score(),
+            can_limit_swap(),
         )
         spec = make_spec(with_host_devices(config), image.config, owner, place, host_stat)
         if config.cdi_devices:
@@ -261,6 +262,11 @@ def _local_profile(config: ContainerConfig, directory: Path) -> dict[str, Any] |
 def _oom_score() -> int:
     """Ours, but never one that spares a container: a kubelet is often the last that the kernel may end."""
     return max(0, int(Path("/proc/self/oom_score_adj").read_text()))
+
+
+def can_limit_swap(cgroups: Path = Path("/sys/fs/cgroup")) -> bool:
+    """Whether the kernel has a swap controller (cgroup v1 or v2). Without one, runc refuses a swap limit."""
+    return (cgroups / "memory/memory.memsw.limit_in_bytes").exists() or any(cgroups.glob("*/memory.swap.max"))
 
 
 def _owner(config: ContainerConfig, image: Image) -> Owner:

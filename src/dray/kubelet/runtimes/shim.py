@@ -269,7 +269,8 @@ class Keeper:
         box: Plain | Runc | None = None
         pid = 0
         try:
-            log = Log(launch["log"], launch.get("log_size", 0), launch.get("log_files", 2))
+            limits = (launch.get("log_size", 0), launch.get("log_files", 2))
+            log = Log(launch["log"], *limits, launch.get("log_root", ""))
             self._streams = [Stream(b"stdout", log), Stream(b"stderr", log)]
             is_runc = launch["kind"] == "runc"
             box = Runc(launch, self._streams, self._files) if is_runc else Plain(launch, self._streams)

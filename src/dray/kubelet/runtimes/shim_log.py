@@ -11,6 +11,7 @@ import time
 
 # A pod with a hostPath of the logs may put something in our way: a link is not followed, a FIFO is not waited for.
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _LINE = 16 * 1024
 
 
@@ -22,6 +23,35 @@ def timestamp() -> str:
 def _now(form: str) -> str:
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return time.strftime(form, time.gmtime(seconds)) + f".{nanoseconds:09d}"
+
+
+def open_directory(path: str, root: str = "", *, make: bool = False) -> int:
+    """Open the directory of a log; its entries are then reached through `/proc/self/fd`. OSError names `path`.
+
+    A pod that mounts the log directory may replace directories by symbolic links: none is followed below `root`. `root` is
+    trusted, and so is `path` where it is not below it.
+    """
+    root = root.rstrip("/") or "/"
+    is_below = root != "/" and path.startswith(f"{root}/")
+    top = root if is_below else path
+    try:
+        if make:
+            os.makedirs(top, 0o755, exist_ok=True)  # noqa: PTH103
+        descriptor = os.open(top, _DIRECTORY)
+        for name in path[len(top) :].split("/"):
+            if name in ("", "."):
+                continue
+            above = descriptor
+            try:
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, 0o755, dir_fd=above)
+                descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            finally:
+                os.close(above)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from error
+    return descriptor
 
 
 def put_aside_as(path: str) -> str:
@@ -55,9 +85,15 @@ class Log:
     What cannot be written is lost; the container goes on. A kill leaves a file at `path` at every moment.
     """
 
-    def __init__(self, path: str, size: int = 0, files: int = 2) -> None:
-        self._path, self._limit, self._files = path, size, files
-        self._fd = os.open(path, _APPEND, 0o640)
+    def __init__(self, path: str, size: int = 0, files: int = 2, root: str = "") -> None:
+        above, name = os.path.split(path)
+        self._directory = open_directory(above, root)
+        self._path, self._limit, self._files = f"/proc/self/fd/{self._directory}/{name}", size, files
+        try:
+            self._fd = os.open(self._path, _APPEND, 0o640)
+        except OSError as error:
+            os.close(self._directory)
+            raise OSError(error.errno, error.strerror, path) from error
         self._size = os.fstat(self._fd).st_size
 
     def write(self, data: bytes) -> None:

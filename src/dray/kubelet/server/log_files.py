@@ -14,12 +14,13 @@ from dray.errors import DeniedError, InvalidError, NotFoundError
 from dray.kubelet.pods.known import KnownPod
 from dray.kubelet.pods.start import log_directory
 from dray.kubelet.pods.status import CREATING
-from dray.kubelet.runtimes.shim_log import put_aside
+from dray.kubelet.runtimes.shim_log import open_directory, put_aside
 from dray.kubelet.server.log_lines import LogOptions, Shown
 from dray.runtime.clock import Clock
 from dray.runtime.files.oserrors import from_os_error
 
 _BLOCK = 64 * 1024
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _POLL = 0.2
 _LOOK = 0.5
 """Seconds between two looks at whether a followed container still runs."""
@@ -76,7 +77,12 @@ def _attempts(place: Path) -> list[int]:
 
 
 async def read_log(
-    opened: BinaryIO, path: Path, options: LogOptions, clock: Clock, is_running: Callable[[], Awaitable[bool]]
+    opened: BinaryIO,
+    path: Path,
+    options: LogOptions,
+    clock: Clock,
+    is_running: Callable[[], Awaitable[bool]],
+    root: Path | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """What is in the file, and with `follow` what comes until the container has ended, in the files after it too.
 
@@ -93,7 +99,7 @@ async def read_log(
                     yield told
             elif newer is not None:  # and what was written before it was put aside is read
                 file, newer = _instead(file, newer, opened), None
-            elif options.follow and (newer := _successor(file, path)) is not None:
+            elif options.follow and (newer := _successor(file, path, root)) is not None:
                 continue
             elif is_over:
                 break
@@ -116,11 +122,15 @@ def _instead(file: BinaryIO, other: BinaryIO, opened: BinaryIO) -> BinaryIO:
     return other
 
 
-def open_log(path: Path) -> BinaryIO:
-    """To read. What is no plain file was put there by somebody: a link would show another file of the host, and a FIFO
-    would keep us waiting."""
+def open_log(path: Path, root: Path | None = None) -> BinaryIO:
+    """To read. Only a regular file: a symbolic link would show another file of the host, and a FIFO would block us. No link
+    below `root` is followed."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        directory = open_directory(str(path.parent), str(root or ""))
+        try:
+            descriptor = os.open(path.name, _READ, dir_fd=directory)
+        finally:
+            os.close(directory)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise DeniedError(f"the log {str(path)!r} is not a regular file", what=f"read {path}")
@@ -131,7 +141,7 @@ def open_log(path: Path) -> BinaryIO:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-def _successor(file: BinaryIO, path: Path) -> BinaryIO | None:
+def _successor(file: BinaryIO, path: Path, root: Path | None) -> BinaryIO | None:
     """The file that came after one that was read to its end; None while there is none.
 
     A writer may have filled several meanwhile, and the oldest are removed: ours too.
@@ -148,7 +158,7 @@ def _successor(file: BinaryIO, path: Path) -> BinaryIO | None:
     for name, found in files[later[-1] if later else 0 :]:
         if later or found.st_mtime_ns >= own.st_mtime_ns:
             with contextlib.suppress(NotFoundError):  # removed meanwhile
-                return open_log(Path(name))
+                return open_log(Path(name), root)
     return None
 
 

@@ -133,10 +133,15 @@ class _Door:
         path, attempt = find_log(sources.directory, known, container, previous=options.previous)
         answer = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
         answer.enable_chunked_encoding()
-        with open_log(path) as file:
+        with open_log(path, sources.directory) as file:
             await answer.prepare(request)
             lines = read_log(
-                file, path, options, sources.clock, lambda: sources.is_running(known.uid, container, attempt)
+                file,
+                path,
+                options,
+                sources.clock,
+                lambda: sources.is_running(known.uid, container, attempt),
+                sources.directory,
             )
             async with aclosing(lines):
                 try:

@@ -17,12 +17,12 @@ _log = get_log("runtime.files")
 _OTHERS = 0o077
 
 
-def make_private(path: Path, ours: Collection[str], *, flag: str) -> None:
+def make_private(path: Path, ours: Collection[str] | None, *, flag: str) -> None:
     """Make the directory, mode 0700. One that is there is closed to others, and that is logged.
 
     DeniedError where it belongs to another user, who could put anything there; and where it is open and holds nothing
     of `ours` (names of files that the program makes): closing /tmp or a home would stop others. `flag` says which
-    directory it is ("--data-dir").
+    directory it is ("--data-dir"). With None as `ours` the directory is the program's whatever is in it.
     """
     try:
         make_directory(path)
@@ -33,11 +33,13 @@ def make_private(path: Path, ours: Collection[str], *, flag: str) -> None:
         ) from error
     try:
         _close_to_others(descriptor, path, ours, flag)
+    except OSError as error:
+        raise from_os_error(error, "close", str(path), after=f"or give another {flag}") from error
     finally:
         os.close(descriptor)
 
 
-def _close_to_others(descriptor: int, path: Path, ours: Collection[str], flag: str) -> None:
+def _close_to_others(descriptor: int, path: Path, ours: Collection[str] | None, flag: str) -> None:
     status = os.fstat(descriptor)
     if status.st_uid != os.geteuid():
         raise DeniedError(
@@ -49,7 +51,8 @@ def _close_to_others(descriptor: int, path: Path, ours: Collection[str], flag: s
     if not mode & _OTHERS:
         return
     names = set(os.listdir(descriptor))
-    if mode & stat.S_ISVTX or (names and names.isdisjoint(ours)):
+    is_foreign = ours is not None and bool(names) and names.isdisjoint(ours)
+    if mode & stat.S_ISVTX or is_foreign:
         raise DeniedError(
             f"cannot use {str(path)!r}: other users may look into it (mode {mode:04o}), and it holds files that are not"
             f" Dray's; give a {flag} of its own, or close it (chmod 700)",

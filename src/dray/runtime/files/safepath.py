@@ -32,12 +32,16 @@ _STEP = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Root(Descriptor):
-    """The directory that nothing leaves. `path` itself is trusted: its links are followed, once, here."""
+    """The directory that nothing leaves. `path` itself is trusted: its links are followed, once, here.
 
-    def __init__(self, path: Path, *, resolver: Resolver | None = None) -> None:
-        with told("open", str(path)):
+    `shown` is the path for errors, if `path` is that of a descriptor (`SafeFile.proc_path`).
+    """
+
+    def __init__(self, path: Path, *, resolver: Resolver | None = None, shown: str = "") -> None:
+        shown = shown or str(path)
+        with told("open", shown):
             descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        super().__init__(descriptor, str(path))
+        super().__init__(descriptor, shown)
         self._resolve = resolver or best_resolver()
 
     def open(self, path: str, *, links: Links = Links.REFUSE) -> SafePath:
