@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -19,9 +18,9 @@ from dray.controllers.guard.review import ALLOWED, Answer, Review, documents_in,
 from dray.controllers.guard.webhook import CLAIMS_PATH, PARAMETERS_PATH
 from dray.errors import InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, server_context
+from dray.runtime.http_arrivals import Strangers
 from dray.runtime.http_server import STOP_SECONDS, listening
 from dray.runtime.metrics import Metrics
-from dray.runtime.tasks import running
 from dray.runtime.threads import Threads
 
 _LIMIT: Final = 8 * 2**20
@@ -31,8 +30,7 @@ CHECK_SECONDS: Final = 5.0
 
 
 _STRANGERS: Final = 64
-"""Connections that never asked at the secret path. Each costs a quarter of a megabyte: of more, the oldest are ended."""
-_LOOK_SECONDS: Final = 1.0
+"""Connections that never asked at the secret path."""
 
 
 class GuardServer:
@@ -52,7 +50,7 @@ class GuardServer:
     ) -> None:
         self._guard, self._parameters, self._callers = guard, parameters, callers
         self._threads, self._seconds = Threads(), seconds
-        self._of_api_servers: set[object] = set()
+        self.strangers = Strangers(_STRANGERS)
         self._reviews = metrics.counter(
             "dray_guard_reviews", "Writes that the API server asked about.", ["path", "code"]
         )
@@ -102,18 +100,10 @@ class GuardServer:
             text = "only an API server may ask: show a client certificate of --guard-client-ca-file\n"
             answer = web.Response(status=HTTPStatus.FORBIDDEN, text=text)
         else:
-            self._of_api_servers.add(request.protocol)
+            self.strangers.know(request)
             return None
         answer.force_close()
         return answer
-
-    def drop_strangers(self, connected: Sequence[web.RequestHandler]) -> None:
-        """Called again and again with all connections, the oldest first: who only holds some takes no memory without end."""
-        self._of_api_servers &= set(connected)
-        strangers = [one for one in connected if one not in self._of_api_servers]
-        for one in strangers[:-_STRANGERS]:
-            if one.transport is not None:
-                one.transport.abort()
 
     async def _claims(self, review: Review) -> Answer:
         """Only what the webhook is for is judged: another resource here is a webhook that somebody changed."""
@@ -154,15 +144,8 @@ async def serve(
     """
     runner = web.AppRunner(server.application(), shutdown_timeout=STOP_SECONDS, access_log=None)
     advice, context = "choose another --guard-address", server_context(serving, client_ca)
-
-    async def look() -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if runner.server is not None:
-                server.drop_strangers(runner.server.connections)
-
     async with (
         listening(runner, host, port, advice=advice, context=context) as chosen,
-        running(look(), name="connections of the guard"),
+        server.strangers.bounded(runner),
     ):
         yield chosen
