@@ -11,11 +11,10 @@ from typing import Final
 
 from aiohttp import web
 
-from dray.controllers.guard.callers import Callers
+from dray.controllers.guard.callers import CLAIMS_PATH, PARAMETERS_PATH, Callers
 from dray.controllers.guard.guard import Guard
 from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.review import ALLOWED, Answer, Review, documents_in, read_review, write_answer
-from dray.controllers.guard.webhook import CLAIMS_PATH, PARAMETERS_PATH
 from dray.errors import InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, server_context
 from dray.runtime.http_arrivals import Strangers
@@ -78,7 +77,7 @@ class GuardServer:
         self, path: str, decide: Callable[[Review], Awaitable[Answer]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
-            if (stranger := self._refuse_stranger(request)) is not None:
+            if (stranger := self._refuse_stranger(request, path)) is not None:
                 self._reviews.labels(path, str(stranger.status)).inc()
                 return stranger
             try:
@@ -92,9 +91,9 @@ class GuardServer:
 
         return answer
 
-    def _refuse_stranger(self, request: web.Request) -> web.Response | None:
+    def _refuse_stranger(self, request: web.Request, path: str) -> web.Response | None:
         """The connection ends: what was not read is not worth reading."""
-        if not self._callers.know(request.match_info["secret"]):
+        if not self._callers.know(request.match_info["secret"], path):
             answer = web.Response(status=HTTPStatus.NOT_FOUND, text="404: Not Found")
         elif not self._callers.are_certified(request.get_extra_info("peercert")):
             text = "only an API server may ask: show a client certificate of --guard-client-ca-file\n"
