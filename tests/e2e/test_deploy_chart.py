@@ -139,6 +139,8 @@ def test_who_may_connect_can_be_named(render: Render, tmp_path: Path) -> None:
         "agent.hostChanges={gpu}",
         "guard.replicas=0",
         "guard.apiServerCIDRs={everywhere}",
+        "guard.clientCASecret=ca",
+        "guard.clientCASecret=ca,guard.clientNames={}",
         "agent.ownClaimsPolicy=maybe",
         "metrics.token=short",
         "dashboard.token=short",

@@ -63,7 +63,7 @@ class GuardOptions:
     client_ca: Path | None = None
     """Who signs the certificates that API servers must show; None: they need not."""
     client_names: tuple[str, ...] = ()
-    """The names of which such a certificate must have one; none: any will do."""
+    """The names of which such a certificate must have one: its authority may sign others too."""
     renew_seconds: float = RENEW_SECONDS
 
 

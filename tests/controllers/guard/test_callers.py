@@ -61,7 +61,7 @@ def test_each_path_has_a_secret_of_its_own() -> None:
     [
         (None, (), False),
         ({}, (), False),
-        (certificate("anybody"), (), True),
+        (certificate("anybody"), (), False),
         (certificate("anybody"), ("kube-apiserver",), False),
         (certificate("kube-apiserver"), ("other", "kube-apiserver"), True),
         (certificate("x", "kube-apiserver"), ("kube-apiserver",), True),

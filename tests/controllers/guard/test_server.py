@@ -59,7 +59,9 @@ async def served(guard: Guard, directory: Path, metrics: Metrics) -> AsyncIterat
 
 
 async def ask(session: aiohttp.ClientSession, path: str, body: bytes) -> Json:
-    async with session.post(f"{path}/{secret_at(path, 'hush')}", params={"timeout": "10s"}, data=body) as answer:
+    async with session.post(
+        f"{path}/{secret_at(path, 'hush')}", params={"timeout": "10s"}, data=body
+    ) as answer:
         assert answer.status == 200
         found: Json = (await answer.json())["response"]
         return found

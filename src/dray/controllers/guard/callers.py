@@ -25,7 +25,7 @@ _BYTES: Final = 32
 
 
 class Callers:
-    """What an API server must know, and whose certificate it must have (`needs_certificate`, `names`; no names: any)."""
+    """What an API server must know, and whose certificate it must have (`needs_certificate`; with one of `names`)."""
 
     def __init__(
         self, secret: str = "", *, needs_certificate: bool = False, names: Iterable[str] = ()
@@ -55,9 +55,7 @@ class Callers:
         """Whether the certificate suffices: TLS has checked its signature. None: none was shown."""
         if not self._needs_certificate:
             return True
-        return bool(certificate) and (
-            not self._names or not self._names.isdisjoint(_names_in(certificate or {}))
-        )
+        return not self._names.isdisjoint(_names_in(certificate or {}))
 
 
 def secret_at(path: str, secret: str) -> str:
