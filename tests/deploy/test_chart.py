@@ -46,6 +46,12 @@ def test_an_authority_of_clients_needs_their_names() -> None:
     assert guard["properties"]["clientNames"]["items"]["minLength"] == 1
 
 
+def test_the_policies_that_bound_an_agent_are_on_wherever_the_chart_is_rendered() -> None:
+    """Helm knows the cluster's version only where it talks to the cluster: `helm template` says its own."""
+    agent = values()["agent"]
+    assert (agent["ownSlicesPolicy"], agent["ownClaimsPolicy"]) == (True, "on")
+
+
 def test_every_value_is_used_by_a_template() -> None:
     text = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
     parts = ("agent", "scheduler", "guard", "controllers", "dashboard")
