@@ -30,6 +30,7 @@ class TLSSite(web.BaseSite):
         self._host, self._port = host, port
         self._context = context
         self._handshakes: dict[asyncio.Transport, asyncio.Task[None]] = {}
+        self._is_stopped = False
 
     @property
     def name(self) -> str:
@@ -45,6 +46,7 @@ class TLSSite(web.BaseSite):
     async def stop(self) -> None:
         """Accept no more, and end those whose handshake is not done."""
         await super().stop()
+        self._is_stopped = True
         handshakes = list(self._handshakes.items())
         for transport, _ in handshakes:
             transport.abort()
@@ -53,8 +55,13 @@ class TLSSite(web.BaseSite):
 
     def accept(self, transport: asyncio.Transport, arrival: _Arrival) -> None:
         """Called for each new connection, of which nothing is read yet."""
+        if self._is_stopped:  # it was accepted just before
+            transport.abort()
+            return
         if len(self._handshakes) >= MOST_HANDSHAKES:
-            next(one for one in self._handshakes if not one.is_closing()).abort()
+            oldest = next((one for one in self._handshakes if not one.is_closing()), None)
+            if oldest is not None:
+                oldest.abort()
         loop = asyncio.get_running_loop()
         handshake = self._shake_hands(transport, arrival)
         self._handshakes[transport] = loop.create_task(handshake, name="TLS handshake")
@@ -74,8 +81,10 @@ class TLSSite(web.BaseSite):
             return
         finally:
             del self._handshakes[transport]
-        if encrypted is not None and not transport.is_closing() and self._runner.server is not None:
-            arrival.become(self._runner.server(), encrypted)
+        if encrypted is None or transport.is_closing() or self._runner.server is None:
+            transport.abort()
+            return
+        arrival.become(self._runner.server(), encrypted)
 
 
 class _Arrival(asyncio.Protocol):
