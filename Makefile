@@ -92,7 +92,7 @@ BUILDER ?= podman
 image:  ## Build the image: DEBIAN=docker.io/library/debian@sha256:… SNAPSHOT=20260115T000000Z
 	@sh deploy/pinned.sh "$(DEBIAN)" "$(SNAPSHOT)" "$(UNPINNED)"
 	$(BUILDER) build --build-arg DEBIAN="$(DEBIAN)" --build-arg SNAPSHOT="$(SNAPSHOT)" --build-arg UNPINNED="$(UNPINNED)" \
-	    -t "$(or $(IMAGE),localhost/dray:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml))" .
+	    -t "$(or $(IMAGE),localhost/dray:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml))$(if $(UNPINNED),-unpinned)" .
 
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
     --no-emit-index-url --no-emit-find-links --no-header

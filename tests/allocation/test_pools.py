@@ -111,6 +111,28 @@ def test_a_newer_generation_on_another_node_drops_the_pool() -> None:
         assert picks(case(slices, claim(request())), profile) is None
 
 
+@pytest.mark.parametrize("profile", ["k8s-1.36", "k8s-1.37", "correct"])
+@pytest.mark.parametrize("here", [{"nodeName": "node-1"}, {"allNodes": True}])
+def test_a_slice_of_another_node_outdates_no_pool_that_is_complete_without_it(
+    here: Json, profile: str
+) -> None:
+    """Else who has the token of one node could take away the devices of all others."""
+    slices = [
+        piece(*devices("one"), **here),
+        piece(*devices("two"), name="s2", generation=2**40, nodeName="node-2"),
+    ]
+    assert picks(case(slices, claim(request())), profile) == ["req-0=one"]
+
+
+def test_a_newer_generation_of_other_nodes_drops_the_pool() -> None:
+    slices = [
+        piece(*devices("one")),
+        piece(*devices("two"), name="s2", generation=2, nodeSelector=EAST),
+    ]
+    assert picks(case(slices, claim(request())), "correct") is None
+    assert picks(case(slices, claim(request())), "k8s-1.37") == ["req-0=one"]
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -86,6 +86,17 @@ def test_selectors_have_a_fast_way() -> None:
     assert compiled.evaluate({"device": device(type="gpu", index=3)}) is True
 
 
+def test_python_says_by_three_errors_that_code_is_nested_too_deeply() -> None:
+    """Why a MemoryError where code is compiled means: there is no fast way. What is as deep is answered the slow way."""
+    for text in ("not " * 10_000 + "x", "not " * 4_000 + "x", "(" * 1_000 + "x" + ")" * 1_000):
+        with pytest.raises((MemoryError, RecursionError, SyntaxError)):
+            compile(text, "<deep>", "exec")
+    deep = "".join(f'device.driver == "{number}" ? true : ' for number in range(200)) + "false"
+    compiled = selector(deep)
+    assert not compiled.is_fast
+    assert compiled.of_variable("device")(device(x=1)) is False
+
+
 def test_the_fast_way_keeps_kinds_apart() -> None:
     assert selector(f"{A}.x == 1").of_variable("device")(device(x=True)) is False
     assert selector(f"{A}.x == true").of_variable("device")(device(x=1)) is False

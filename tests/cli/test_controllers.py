@@ -32,6 +32,14 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["--metrics-address=x"], "--metrics-address 'x' must be HOST:PORT"),
         (["--guard", "--guard-address=none"], "--guard-address must be HOST:PORT"),
         (["--guard", "--guard-service=x"], "--guard-service 'x' must be NAMESPACE/NAME"),
+        (
+            ["--guard", "--guard-client-ca-file=ca.crt"],
+            "--guard-client-ca-file: give --guard-client-name too, or every certificate of that authority is let in",
+        ),
+        (
+            ["--guard", "--guard-client-ca-file=ca.crt", "--guard-client-name="],
+            "--guard-client-ca-file: give --guard-client-name too",
+        ),
         (["--guard", "--guard-client-name=x"], "--guard-client-name: needs --guard-client-ca-file"),
         (["--guard", "--guard-endpoint=10.0.0.5"], "--guard-endpoint: needs --guard-service"),
         (

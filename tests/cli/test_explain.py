@@ -107,10 +107,11 @@ def test_what_is_decided_otherwise_elsewhere(tmp_path: Path, capsys: pytest.Capt
     newer = tmp_path / "newer.yaml"
     newer.write_text(
         "{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: newer}, spec: {driver: gpu.example.com,"
-        " nodeName: node-9, pool: {name: node-2, generation: 2, resourceSliceCount: 1}}}"
+        " nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: gone, operator: Exists}]}]},"
+        " pool: {name: node-2, generation: 2, resourceSliceCount: 1}}}"
     )
     words = ["-f", *files(tmp_path, "A100"), str(newer)]
-    note = "Note: profile k8s-1.36 decides otherwise: fits on 2 of 3 nodes: node-1, node-2"
+    note = "Note: profile k8s-1.36 decides otherwise: fits on 2 of 2 nodes: node-1, node-2"
     assert f"{note} (because of own_slices_suffice)" in lines(*words, capsys=capsys)
     got = document(*words, "--profile", "k8s-1.36", capsys=capsys)
     assert (got["profile"], got["tier"]) == ("k8s-1.36", "incubating")

@@ -94,7 +94,8 @@ async def test_it_says_where_correct_would_differ(tmp_path: Path, capsys: pytest
     api = gpus(A100)
     api.add(
         "{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: newer}, spec: {driver: gpu.example.com,"
-        " nodeName: node-9, pool: {name: node-2, generation: 2, resourceSliceCount: 1}}}"
+        " nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: gone, operator: Exists}]}]},"
+        " pool: {name: node-2, generation: 2, resourceSliceCount: 1}}}"
     )
     _, out, _ = await explained(tmp_path, capsys, api)
     assert out.splitlines()[:2] == [

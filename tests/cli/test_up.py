@@ -84,13 +84,14 @@ def test_a_process_in_another_directory_gets_the_same_flags(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fleet.yaml").touch()
     said = "--data-dir d --listen 127.0.0.1:0 --config c.yaml --sim fleet.yaml --runtime cri --node-name n --no-dashboard"
-    said += " --allow-host a.example --allow-host b.example:1"
+    said += " --allow-host a.example --allow-host b.example:1 --metrics-token-file token"
     first = up.make_options(parse(*said.split(), "--detach"))
     words = up.words_of(parse(*said.split(), "--detach"))
     assert "--detach" not in words and "--supervise" not in words
     monkeypatch.chdir("/")
     second = up.make_options(parse(*words))
     assert second.sim == str(tmp_path / "fleet.yaml")
+    assert first.metrics_token_file == second.metrics_token_file == tmp_path / "token"
     assert second.data_dir == tmp_path / "d" and second.config == tmp_path / "c.yaml"
     for name in ("listen", "allowed_hosts", "runtime", "node_name", "dashboard", "host_root"):
         assert getattr(first, name) == getattr(second, name)

@@ -38,6 +38,20 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
     assert mismatches(values(), SCHEMA) == []
 
 
+def test_an_authority_of_clients_needs_their_names() -> None:
+    """Else every certificate that it signed opens the guard, those of kubelets too. `tests/e2e` asks helm."""
+    guard = SCHEMA["properties"]["guard"]
+    assert guard["if"]["properties"] == {"clientCASecret": {"minLength": 1}}
+    assert guard["then"] == {"required": ["clientNames"], "properties": {"clientNames": {"minItems": 1}}}
+    assert guard["properties"]["clientNames"]["items"]["minLength"] == 1
+
+
+def test_the_policies_that_bound_an_agent_are_on_wherever_the_chart_is_rendered() -> None:
+    """Helm knows the cluster's version only where it talks to the cluster: `helm template` says its own."""
+    agent = values()["agent"]
+    assert (agent["ownSlicesPolicy"], agent["ownClaimsPolicy"]) == (True, "on")
+
+
 def test_every_value_is_used_by_a_template() -> None:
     text = "".join(path.read_text() for path in sorted((CHART / "templates").iterdir()))
     parts = ("agent", "scheduler", "guard", "controllers", "dashboard")

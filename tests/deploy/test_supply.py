@@ -197,6 +197,26 @@ def test_an_image_that_would_be_another_one_tomorrow_is_not_built(base: str, sna
     assert done.returncode == 2 and why in done.stderr
 
 
+@pytest.mark.parametrize("image", ["", "registry.example.com/dray:0.1.0"])
+def test_an_image_that_is_not_pinned_is_told_from_a_release(image: str) -> None:
+    def tag(*words: str) -> str:
+        base = [f"DEBIAN={DIGEST}", f"SNAPSHOT={DAY}", "BUILDER=echo", *([f"IMAGE={image}"] if image else [])]
+        done = subprocess.run(
+            ["make", "--silent", "image", *base, *words], capture_output=True, text=True, check=True
+        )
+        return re.split(r" -t (\S+) \.$", done.stdout.strip())[1]
+
+    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    released = image or f"localhost/dray:{version}"
+    assert tag() == released
+    assert tag("UNPINNED=yes") == f"{released}-unpinned"
+    text = Path("Containerfile").read_text()
+    final = text[text.rindex("FROM ") :]
+    assert final.index("ARG UNPINNED") < final.index("LABEL")
+    assert 'image.version="${VERSION}${UNPINNED:+-unpinned}"' in final
+    assert 'internal.dray.unpinned="${UNPINNED}"' in final
+
+
 def test_packages_are_those_of_one_day(tmp_path: Path) -> None:
     sources = tmp_path / "debian.sources"
     assert pinned(DIGEST, DAY, "", str(sources)).returncode == 0

@@ -30,7 +30,6 @@ EVERYTHING = (
             "guard.apiServerCIDRs={10.0.0.0/24,fd00::/64}",
             "guard.clientCASecret=guard-client-ca",
             "guard.clientNames={kube-apiserver}",
-            "agent.ownClaimsPolicy=on",
             "metrics.token=a-token-of-sixteen",
             "dashboard.token=a-token-of-sixteen",
             "agent.runtimeClassName=nvidia",
@@ -64,8 +63,8 @@ def render(helm: Path, part: str) -> str:
     """One part alone; the DeviceClasses go with the agent."""
     chosen = [f"{name}.enabled={str(name == part).lower()}" for name in PARTS]
     chosen.append(f"deviceClasses.enabled={str(part == 'agent').lower()}")
-    # What the chart asks for, or asks the server: who applies files by hand chooses for himself (docs/howto/deploy.md).
-    chosen += ["guard.apiServerCIDRs=none", "agent.ownClaimsPolicy=on"]
+    # What the chart asks for: who applies files by hand chooses for himself (docs/howto/deploy.md).
+    chosen.append("guard.apiServerCIDRs=none")
     text = re.sub(r"^# Source: .*\n", "", render_values(helm, "--set", ",".join(chosen)), flags=re.MULTILINE)
     return f"# Made from deploy/helm/dray with its defaults: change that, and render it anew.\n{text}"
 

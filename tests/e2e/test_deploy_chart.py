@@ -139,6 +139,8 @@ def test_who_may_connect_can_be_named(render: Render, tmp_path: Path) -> None:
         "agent.hostChanges={gpu}",
         "guard.replicas=0",
         "guard.apiServerCIDRs={everywhere}",
+        "guard.clientCASecret=ca",
+        "guard.clientCASecret=ca,guard.clientNames={}",
         "agent.ownClaimsPolicy=maybe",
         "metrics.token=short",
         "dashboard.token=short",
@@ -167,6 +169,8 @@ def test_who_may_ask_the_guard_must_be_said(tools: Tools, render: Render) -> Non
 @pytest.mark.parametrize(
     ("version", "chosen", "there"),
     [
+        ("v1.34.9", "", True),
+        ("v1.36.0", "", True),
         ("v1.34.9", "auto", True),
         ("v1.35.2-eks-1", "auto", True),
         ("v1.36.0", "auto", False),
@@ -174,10 +178,11 @@ def test_who_may_ask_the_guard_must_be_said(tools: Tools, render: Render) -> Non
         ("v1.35.0", "off", False),
     ],
 )
-def test_a_policy_checks_what_older_servers_do_not(
+def test_a_policy_checks_what_older_servers_do_not_unless_it_is_turned_off(
     render: Render, version: str, chosen: str, there: bool
 ) -> None:
-    found = render("--kube-version", version, "--set", f"agent.ownClaimsPolicy={chosen}")
+    choice = ("--set", f"agent.ownClaimsPolicy={chosen}") if chosen else ()
+    found = render("--kube-version", version, *choice)
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         assert ("dray-agent-own-claims" in named(found, kind)) is there
 

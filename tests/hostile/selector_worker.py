@@ -1,5 +1,8 @@
 """Evaluates selectors where they can hurt nobody: each within 64 MiB of memory and some processor time, or the process dies.
 
+The 50 ms and 64 MiB are for an evaluation. Compiling has a second of processor time and the same memory: that happens once
+for a text, in a thread of the API server and under the clock of a search.
+
 `python -m tests.hostile.selector_worker FIRST COUNT` tries the drawn ones with these seeds, as a search with little time
 left would: 50 ms for each, of which it is lent 20. Without arguments those that come as a JSON list on stdin, without a
 budget, so that what becomes of them depends on no clock. Prints one JSON object. Children do the work, a hundred selectors
@@ -36,6 +39,7 @@ ALONE_SECONDS = 5.0
 """Without a budget the work limit alone decides; it is half a second on a quiet machine."""
 COMPILE_SECONDS = 1.0
 """For ten kilobytes of text; most take 5 ms."""
+BY_BUDGET = "refused by the budget: "
 FEATURES = Features(consumable_capacity=True, list_type_attributes=True)
 BATCH = 100
 COLLECTED = 20
@@ -66,8 +70,8 @@ def outcome(expression: str, value: DeviceValue, lent: float | None) -> str:
     budget = None if lent is None else Budget(10**9, time.process_time() + lent, time.process_time)
     try:
         return f"answered: {selector.accepts(value, budget)}"
-    except BudgetSpentError:
-        return "stopped"
+    except BudgetSpentError as error:
+        return f"{BY_BUDGET}{error}"
     except SelectorError as error:
         return f"refused: {error}"
 
@@ -133,11 +137,14 @@ def main() -> None:
         given = list(enumerate(json.load(sys.stdin)))
     found = {}
     kinds: Counter[str] = Counter()
+    by_budget: Counter[str] = Counter()
     for number, result in results(given, LENT if is_drawn else None):
         kinds[result.split(":")[0].split(" ")[0]] += 1
+        if result.startswith(BY_BUDGET):
+            by_budget[result.removeprefix(BY_BUDGET)] += 1
         if not is_drawn or result.startswith("FAULT"):
             found[number] = result
-    answer: dict[str, Any] = {"kinds": kinds, "found": found}
+    answer: dict[str, Any] = {"kinds": kinds, "by_budget": by_budget, "found": found}
     json.dump(answer, sys.stdout)
 
 

@@ -205,6 +205,18 @@ OF_CALLS: tuple[tuple[str, tuple[Method, ...]], ...] = tuple(
     for version, table in ((dra.V1, dra.DraClient), (dra.V1BETA1, dra.DraV1beta1Client))
 )
 """By the version that is spoken."""
+OF_CONTAINERS: tuple[Method, ...] = (
+    NOTHING,
+    *(
+        (method.path, method.response)
+        for method in (
+            deviceplugin.DevicePluginClient.get_preferred_allocation,
+            deviceplugin.DevicePluginClient.allocate,
+            deviceplugin.DevicePluginClient.pre_start_container,
+        )
+    ),
+)
+"""What a kubelet asks of a device plugin before a container starts."""
 OF_POD_RESOURCES: tuple[Method, ...] = (
     NOTHING,
     (podresources.PodResourcesClient.list.path, ListPodResourcesResponse),
@@ -285,7 +297,8 @@ async def test_no_plugin_or_driver_hurts_the_kubelet(tmp_path: Path) -> None:
 
 
 async def test_no_answer_hurts_a_caller(tmp_path: Path) -> None:
-    """A kubelet's calls to a driver, and an agent's to pod resources: they end, and what they had is given back."""
+    """A kubelet's calls to a driver and to a plugin about a container, and an agent's to pod resources: they end, and what
+    they had is given back."""
     program = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.hostile.programs.socket_caller", str(tmp_path)),
         stdin=asyncio.subprocess.PIPE,
@@ -304,14 +317,20 @@ async def test_no_answer_hurts_a_caller(tmp_path: Path) -> None:
     socket = tmp_path / podresources.SOCKET
     socket.parent.mkdir()
     try:
-        for seed, attack, of_calls in itertools.product(seeds(1, 60), SERVER, (True, False)):
-            rng = random.Random(f"{seed} {of_calls} {attack}")
-            version, door = rng.choice(OF_CALLS) if of_calls else ("", OF_POD_RESOURCES)
+        for seed, attack, caller in itertools.product(seeds(1, 60), SERVER, ("prepare", "plugin", "held")):
+            rng = random.Random(f"{seed} {caller} {attack}")
+            version, door = rng.choice(OF_CALLS)
+            if caller != "prepare":
+                door = OF_CONTAINERS if caller == "plugin" else OF_POD_RESOURCES
+            line = {"prepare": f"prepare {version} {socket}", "plugin": f"plugin {socket}"}.get(
+                caller, f"held {tmp_path}"
+            )
             honest = {path: kind() for path, kind in door}
             server = HostileServer(honest, rng.choice(door), attack, rng, stays=rng.random() < 0.1)
             async with server.serving(socket):
-                outcomes[await ask(f"prepare {version} {socket}" if of_calls else f"held {tmp_path}")] += 1
+                outcomes[f"{caller}: {await ask(line)}"] += 1
         grown, files = map(int, (await ask("")).split())
+        assert {one.partition(":")[0] for one in outcomes} == {"prepare", "plugin", "held"}
         print(f"caller: {grown} kB, {sum(outcomes.values())} cases: {dict(outcomes)}")
         assert grown < GROWTH and files <= 3
         stdin.close()

@@ -12,6 +12,7 @@ from dray.apiserver.access.identity import admin, node
 from tests.apiserver.http.asking import APPLY, MERGE, PODS, Asking, asking
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 NODES = "/api/v1/nodes"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
 GPU = {"example.com/gpu": "1"}
@@ -167,13 +168,65 @@ async def test_nothing_of_another_node(server: Asking) -> None:
         await refused(server, method, path, body, why)
     plain = "application/json"
     await refused(server, "POST", leases, lease, own, plain)
-    await refused(server, "POST", "/apis/resource.k8s.io/v1/resourceslices", devices, "must be 'n1'", plain)
+    await refused(server, "POST", SLICES, devices, "must be 'n1'", plain)
     await refused(
         server, "POST", "/apis/storage.k8s.io/v1/csinodes", {"metadata": {"name": "n2"}}, own, plain
     )
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "on-n2"}}
     await refused(server, "POST", f"{PODS}/on-n2/eviction", eviction, own, plain)
     await refused(server, "POST", PODS, _pod("mine", "n1"), own, plain)
+
+
+def _slice(name: str, pool: str, generation: int = 1) -> dict[str, Any]:
+    counts = {"name": pool, "generation": generation, "resourceSliceCount": 1}
+    devices = [{"name": "gpu-0"}]
+    spec = {"driver": "d.e", "nodeName": name, "pool": counts, "devices": devices}
+    return {"metadata": {"generateName": f"{name}-"}, "spec": spec}
+
+
+async def test_a_node_cannot_take_away_devices_of_another_by_a_newer_generation(server: Asking) -> None:
+    """Of a pool the newest generation counts. A driver may have several pools on a node: those stay its own."""
+    plain = "application/json"
+    for who, pool in (("n2", "n2"), ("n2", "n2-gpus"), ("n1", "n1"), ("n1", "n1-gpus")):
+        server.become(node(who))
+        await server.done("POST", SLICES, _slice(who, pool))
+    server.become(node("n1"))
+    for pool in ("n2", "n2-gpus"):
+        why = f"spec.pool.name: pool '{pool}' of driver d.e does not belong to node 'n1'"
+        await refused(server, "POST", SLICES, _slice("n1", pool, 2**40), why, plain)
+    await server.done("POST", SLICES, _slice("n1", "n1-gpus", 2))
+    # The pool of a node that is not there yet: when it comes, its name is its own.
+    await server.done("POST", SLICES, _slice("n1", "n3", 2**40))
+    server.become(admin())
+    await server.done("POST", NODES, {"metadata": {"name": "n3"}})
+    server.become(node("n3"))
+    await server.done("POST", SLICES, _slice("n3", "n3"))
+
+
+async def test_a_node_cannot_report_on_devices_of_another_with_the_same_driver(server: Asking) -> None:
+    server.become(admin())
+    await server.done("POST", PODS, _sharing("n1"))
+    await server.done("POST", PODS, _sharing("n2"))
+    await server.done("POST", CLAIMS, {"metadata": {"name": "shared"}, "spec": SPEC})
+    devices = [{"request": "r", "driver": "d.e", "pool": one, "device": "gpu-0"} for one in ("n1", "n2")]
+    allocation = {"allocation": {"devices": {"results": devices}}}
+    await server.done("PATCH", f"{CLAIMS}/shared/status", {"status": allocation}, MERGE)
+    entries = [{"driver": "d.e", "pool": one, "device": "gpu-0"} for one in ("n1", "n2")]
+    for who in ("n1", "n2"):
+        server.become(node(who))
+        await server.done("POST", SLICES, _slice(who, who))
+    path, own = f"{CLAIMS}/shared/status", "of its own pools only"
+    await server.done("PATCH", path, {"status": {"devices": entries[1:]}}, MERGE)
+    server.become(node("n1"))
+    await refused(server, "PATCH", path, {"status": {"devices": []}}, own)
+    await refused(server, "PATCH", path, {"status": {"devices": [{**entries[1], "data": {}}]}}, own)
+    await server.done("PATCH", path, {"status": {"devices": entries}}, MERGE)
+
+
+def _sharing(where: str) -> dict[str, Any]:
+    pod = _pod(f"sharing-{where}", where)
+    pod["spec"]["resourceClaims"] = [{"name": "a", "resourceClaimName": "shared"}]
+    return pod
 
 
 async def test_a_write_about_a_pod_that_is_gone_finds_and_makes_nothing(server: Asking) -> None:

@@ -221,6 +221,23 @@ async def test_who_learned_the_path_cannot_hold_more_than_a_share(tmp_path: Path
         assert (await here.guard.review(review(claims[2], result("k")))).status is HTTPStatus.OK
 
 
+async def test_one_review_cannot_hold_more_devices_than_a_claim_may_have(tmp_path: Path) -> None:
+    patient = SettlingConfig(first=60.0, pause=60.0, fence=60.0)
+    async with guarded(tmp_path, Callers("hush"), settling=patient) as here:
+        claim, other = await add_claims(here.api, "c", "d")
+        for count in (33, 1000):
+            answer = await here.guard.review(review(claim, *(result(f"g{one}") for one in range(count))))
+            assert answer.status is HTTPStatus.UNPROCESSABLE_ENTITY
+            text = f"status.allocation.devices.results: has {count} devices, at most 32 are allowed"
+            assert answer.message == text
+        assert here.guard.reserved == 0
+        thirties = [[result(f"{one}-{each}") for each in range(32)] for one in ("a", "b", "c")]
+        answers = [await here.guard.review(review(claim, *one)) for one in thirties]
+        assert [one.status for one in answers] == [HTTPStatus.OK] * 2 + [HTTPStatus.SERVICE_UNAVAILABLE]
+        assert answers[2].message.startswith("64 devices for claim default/c are on their way already")
+        assert (await here.guard.review(review(other, *thirties[2]))).status is HTTPStatus.OK
+
+
 PARTS = {"/plugins": lambda: Page(200, "application/json", b'{"plugins":[]}\n')}
 
 

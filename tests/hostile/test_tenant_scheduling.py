@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -73,22 +74,42 @@ async def decided(server: Live, name: str, claims: list[Json]) -> str:
     return told
 
 
-async def bind_plain(server: Live, name: str) -> None:
+@dataclass
+class Plain:
+    """Of the plain pods: how many were made, and how many of those were bound."""
+
+    made: int = 0
+    bound: int = 0
+
+
+async def bind_plain(server: Live, name: str, count: Plain) -> None:
+    count.made += 1
     await server.pod(name)
 
     async def is_bound() -> bool:
         return bool((await server.get_pod(name)).spec.node_name)
 
     await until(is_bound, HANG, 0.05)
+    count.bound += 1
     await server.end(name)
 
 
-async def bind_plain_ones(server: Live, group: asyncio.TaskGroup) -> None:
-    number = 0
-    while True:
-        group.create_task(bind_plain(server, f"plain-{number}"))
-        number += 1
-        await asyncio.sleep(PACE)
+async def bind_plain_ones(
+    server: Live, group: asyncio.TaskGroup, count: Plain, is_over: asyncio.Event
+) -> None:
+    """As many as are due, however late this task has its turn, until it is over."""
+    started, due = time.monotonic(), 0
+    while not is_over.is_set():
+        now = int((time.monotonic() - started) / PACE) + 1
+        for number in range(due, now):
+            group.create_task(bind_plain(server, f"plain-{number}", count))
+        due = max(due, now)
+        await asyncio.sleep(PACE / 2)
+    waiting = count.made - count.bound
+    seconds = time.monotonic() - started
+    # All that were due by now are there but those in flight, and those are waited for by the caller.
+    assert count.bound >= int(seconds / PACE) - waiting - 1
+    print(f"plain pods: {count.bound} bound and {waiting} in flight after {seconds:.1f} s")
 
 
 async def test_random_claims_and_a_hundred_plain_pods_a_minute(tmp_path: Path) -> None:
@@ -104,11 +125,13 @@ async def test_random_claims_and_a_hundred_plain_pods_a_minute(tmp_path: Path) -
     async with live(tmp_path) as server:
         await furnish(server)
         async with scheduling(server, SCHEDULER), asyncio.TaskGroup() as group:
-            plain = group.create_task(bind_plain_ones(server, group))
+            count, is_over = Plain(), asyncio.Event()
+            group.create_task(bind_plain_ones(server, group, count, is_over))
             async with asyncio.TaskGroup() as workers:
                 for _ in range(AT_ONCE):
                     workers.create_task(work(server))
-            plain.cancel()
+            is_over.set()
+    assert count.made > 0 and count.bound == count.made, "each plain pod was bound"
     assert "the search for devices was stopped after 0." in told["endless"]
     assert any(text == "" for text in told.values()), "none was bound"
     assert any("cannot allocate all claims" in text for text in told.values())

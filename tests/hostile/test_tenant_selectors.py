@@ -208,7 +208,13 @@ def test_drawn_selectors_are_answered_or_refused() -> None:
     assert not faults, [f"{fault}\n{described(int(seed))}" for seed, fault in faults[:10]]
     kinds = sum((Counter(one["kinds"]) for one in answers), Counter[str]())
     assert kinds.total() == len(drawn)
-    assert kinds["answered"] and kinds["refused"]
+    assert kinds.keys() == {"answered", "refused", "does"} and all(kinds.values())
+    # Who spends what he is lent is refused, and told by what.
+    by_budget = sum((Counter(one["by_budget"]) for one in answers), Counter[str]())
+    assert by_budget.keys() <= {
+        "the evaluations took too long",
+        "the work of the evaluations is above the limit",
+    }
 
 
 def test_every_function_is_drawn() -> None:
@@ -237,10 +243,10 @@ def test_a_budget_ends_evaluations_and_is_no_answer() -> None:
     slow = "lists.range(9000).map(x, string(x)).exists(s, s == device.attributes['d'].name)"
     device = Device(name="a", attributes={"name": DeviceAttribute(string_value="8999")})
     selectors.budget = Budget(10**9, 5.0, clock)
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(BudgetSpentError, match="the evaluations took too long"):
         selectors.matches(slow, "d", device)
     selectors.budget = Budget(10_000)
-    with pytest.raises(BudgetSpentError):
+    with pytest.raises(BudgetSpentError, match="the work of the evaluations is above the limit"):
         selectors.matches(slow, "d", device)
     selectors.budget = None
     assert selectors.matches(slow, "d", device)

@@ -249,3 +249,27 @@ async def test_a_full_disk_is_told(short: Path) -> None:
 
 def test_devices_are_told_by_kind() -> None:
     assert devices_told(()) == ""
+
+
+async def test_metrics_of_all_parts_can_be_for_who_has_the_token(short: Path) -> None:
+    (token := short / "token").write_text("a-token-of-sixteen\n")
+    address = Address("127.0.0.1", 0)
+    options = UpOptions(short / "a", address, runtime="process", dashboard=False, metrics_token_file=token)
+    right = {"Authorization": "Bearer a-token-of-sixteen"}
+    async with up(options) as running:
+        assert running.metrics.keys() == {"agent", "controllers", "kubelet", "scheduler"}
+        for part, url in running.metrics.items():
+            for headers, expected in (({}, 401), ({"Authorization": "Bearer wrong"}, 401), (right, 200)):
+                found = await asyncio.to_thread(_status, url, "/metrics", headers)
+                assert found == expected, part
+            assert await asyncio.to_thread(_status, url, "/healthz", {}) == 200, part
+
+
+def _status(url: str, path: str, headers: dict[str, str]) -> int:
+    place = urlsplit(url)
+    connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=30)
+    try:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()

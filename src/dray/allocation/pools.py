@@ -111,7 +111,7 @@ def gather_pools(
             _add_newest(groups, one)
     pools = []
     for identity in sorted(groups):
-        pool = _pool(identity, groups[identity], slices, features, tier, profile, budget)
+        pool = _pool(identity, groups[identity], slices, node, features, tier, profile, budget)
         if pool is not None:
             pools.append(pool)
     if tier is not Tier.STABLE:
@@ -146,18 +146,24 @@ def _pool(
     identity: PoolID,
     here: list[ResourceSlice],
     slices: Slices,
+    node: Node,
     features: Features,
     tier: Tier,
     profile: Profile,
     budget: Spending,
 ) -> Pool | None:
-    """None where the driver is replacing this generation by one that has nothing for this node."""
+    """None where the driver is replacing this generation by one that has nothing for this node.
+
+    A slice of another node never outdates a pool that is complete without it: else one node could take away the devices
+    of all others.
+    """
     first = here[0].spec.pool
     is_complete = len(here) == first.resource_slice_count
     of_pool: Sequence[ResourceSlice] = ()
     if not is_complete or not profile.own_slices_suffice:
         of_pool = slices.by_pool[identity]
-        if any(one.spec.pool.generation > first.generation for one in of_pool):
+        newer = [one for one in of_pool if one.spec.pool.generation > first.generation]
+        if any(not is_complete or one.spec.node_name in (None, "", node.metadata.name) for one in newer):
             return None
         of_pool = [one for one in of_pool if one.spec.pool.generation == first.generation]
         if not is_complete and len(of_pool) != first.resource_slice_count:

@@ -31,7 +31,7 @@ class Profile:
     bare_rule_taints_all: bool = False
     """Q7: a DeviceTaintRule without a selector taints every device, though it is documented to taint none."""
     own_slices_suffice: bool = False
-    """Q9: where the node's slices make a whole pool, a newer generation on other nodes goes unseen."""
+    """Q9: where the node's slices make a whole pool, a newer generation of several other nodes goes unseen."""
     lists_unreachable: bool = False
     """Q10: the scheduler never asks for list attributes, whatever its gate says."""
     lists_need_gate: bool = False

@@ -126,7 +126,7 @@ def _add_guard(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="and that has this common name or DNS name; may be repeated (default: any certificate of the authority)",
+        help="and that has this common name or DNS name; needed with --guard-client-ca-file, may be repeated",
     )
     group.add_argument(
         "--guard-dir",
@@ -236,6 +236,9 @@ def _guard(arguments: argparse.Namespace) -> GuardOptions:
 def _check_callers(arguments: argparse.Namespace) -> None:
     if arguments.guard_client_name and arguments.guard_client_ca_file is None:
         raise InvalidError("--guard-client-name: needs --guard-client-ca-file", field="--guard-client-name")
+    if arguments.guard_client_ca_file is not None and not any(arguments.guard_client_name):
+        text = "--guard-client-ca-file: give --guard-client-name too, or every certificate of that authority is let in"
+        raise InvalidError(text, field="--guard-client-name")
     if arguments.guard_endpoint is None:
         return
     if not arguments.guard_service:

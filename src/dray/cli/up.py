@@ -49,6 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--node-name", default="", metavar="N", help="this node's name (default: as before, else the host's)"
     )
+    parser.add_argument(
+        "--metrics-token-file",
+        type=Path,
+        metavar="F",
+        help="answer only who sends the token in this file (Authorization: Bearer) at the parts' metrics, /healthz and "
+        "/readyz aside; nobody while there is none (default: everybody on this machine)",
+    )
     parser.add_argument("--no-dashboard", action="store_true", help="without the pages for a browser")
     parser.add_argument(
         "--detach",
@@ -132,6 +139,8 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
         words += ["--allow-host", host]
     if arguments.config:
         words += ["--config", str(arguments.config.absolute())]
+    if arguments.metrics_token_file:
+        words += ["--metrics-token-file", str(arguments.metrics_token_file.absolute())]
     if arguments.node_name:
         words += ["--node-name", arguments.node_name]
     if arguments.no_dashboard:
@@ -165,6 +174,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
         runtime=arguments.runtime,
         node_name=arguments.node_name,
         dashboard=not arguments.no_dashboard,
+        metrics_token_file=arguments.metrics_token_file and arguments.metrics_token_file.absolute(),
         own=installed_drivers().kinds,
     )
 

@@ -55,6 +55,7 @@ from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.filelock import FileLock
 from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
+from dray.runtime.pages import Readers
 from dray.runtime.tasks import running
 
 _log = get_log("up")
@@ -77,6 +78,8 @@ class UpOptions:
     runtime: str = AUTO
     node_name: str = ""
     dashboard: bool = True
+    metrics_token_file: Path | None = None
+    """Who reads the parts' metrics must know the token in it; None: everybody on this machine may."""
     own: Sequence[OwnKind] = ()
 
 
@@ -138,6 +141,7 @@ async def _start(
         node=kept.node,
         host_root=options.host_root,
         clock=clock,
+        metrics_readers=Readers(token_file=options.metrics_token_file),
     )
     told.busy("starting controllers, scheduler and kubelet")
     await enter(partial(controllers_part, ground))

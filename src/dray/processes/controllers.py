@@ -63,7 +63,7 @@ class GuardOptions:
     client_ca: Path | None = None
     """Who signs the certificates that API servers must show; None: they need not."""
     client_names: tuple[str, ...] = ()
-    """The names of which such a certificate must have one; none: any will do."""
+    """The names of which such a certificate must have one: its authority may sign others too."""
     renew_seconds: float = RENEW_SECONDS
 
 
@@ -189,20 +189,32 @@ async def _lead_guard(
         ):
             if options.endpoint and isinstance(options.where, Service):
                 await publish(client, endpoint_slice(options.where, options.endpoint, chosen))
-            if options.installs:
-                await install(client, webhook(options, certificates, chosen, callers.secret))
-            _log.info("guarding", webhook="installed" if options.installs else "not installed")
-            while options.installs:
-                await clock.sleep(options.renew_seconds)
-                callers.renew()
-                await _install_again(client, webhook(options, certificates, chosen, callers.secret), clock)
-            await asyncio.Event().wait()
+            if not options.installs:
+                _log.info("guarding", webhook="not installed")
+                await asyncio.Event().wait()
+
+            def document() -> dict[str, Any]:
+                return webhook(options, certificates, chosen, callers.secret)
+
+            await install(client, document())
+            _log.info("guarding", webhook="installed")
+            await renew_path(client, callers, document, clock, options.renew_seconds)
 
 
 def _callers(options: GuardOptions) -> Callers:
     """The guard that installs its webhook needs no secret that outlives it."""
     secret = "" if options.installs else kept_secret(options.directory)
     return Callers(secret, needs_certificate=options.client_ca is not None, names=options.client_names)
+
+
+async def renew_path(
+    client: Client, callers: Callers, document: Callable[[], dict[str, Any]], clock: Clock, seconds: float
+) -> None:
+    """Install the webhook with another path again and again, until cancelled. `document` makes it of the newest secret."""
+    while True:
+        await clock.sleep(seconds)
+        callers.renew()
+        await _install_again(client, document(), clock)
 
 
 async def _install_again(client: Client, document: dict[str, Any], clock: Clock) -> None:

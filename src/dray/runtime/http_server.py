@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from dray.errors import Error, InvalidError, InvariantError
+from dray.runtime.http_arrivals import TLSSite
 from dray.runtime.logs import get_log
 from dray.runtime.ports import cannot_listen
 
@@ -36,7 +37,10 @@ async def listening(
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, host, port, ssl_context=context).start()
+            site = (
+                web.TCPSite(runner, host, port) if context is None else TLSSite(runner, host, port, context)
+            )
+            await site.start()
         except OSError as error:
             raise cannot_listen(host, port, error, advice) from error
         yield int(runner.addresses[0][1])

@@ -19,7 +19,8 @@ def causes(wanted: Json, *raw: Json) -> tuple[str, ...]:
 
 
 def test_a_switch() -> None:
-    newer = piece(*devices("e"), name="s2", generation=2, nodeName="node-2")
+    elsewhere = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gone", "operator": "Exists"}]}]}
+    newer = piece(*devices("e"), name="s2", generation=2, nodeSelector=elsewhere)
     assert causes(claim(request()), piece(*devices("d")), newer) == ("own_slices_suffice",)
     nic = device("d", allowMultipleAllocations=True, capacity={"rate": {"value": "10"}})
     wanted = claim(request(1, capacity={"requests": {"driver-a/rate": "1"}}))

@@ -93,7 +93,9 @@ def test_pools_that_cannot_be_used() -> None:
 
 def test_another_profile_may_decide_otherwise() -> None:
     """Q9: newer slices elsewhere go unseen in 1.36."""
-    world = slices(piece(*devices("d")), piece(*devices("e"), name="s2", generation=2, nodeName="node-2"))
+    elsewhere = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gone", "operator": "Exists"}]}]}
+    newer = piece(*devices("e"), name="s2", generation=2, nodeSelector=elsewhere)
+    world = slices(piece(*devices("d")), newer)
     parts = (world, claims(claim(request())), node("node-1"))
     correct = explained(situation(*parts, profile=CORRECT), compare=True)
     assert correct.verdict.fits_on == () and correct.difference is not None

@@ -55,13 +55,17 @@ class Cluster:
     def pods_of(self, name: str) -> Iterable[Mapping[str, Any]]:
         return [one for one in (MINE, THEIRS) if one["spec"]["nodeName"] == name]
 
-    def drivers_of(self, name: str) -> Collection[str]:
-        return {"n1": ("gpu.example.com",)}.get(name, ())
+    def publishers_of(self, driver: str, pool: str) -> Collection[str]:
+        if (driver, pool) == ("gpu.example.com", "spread"):
+            return ("",)
+        of_nodes = {"n1": ("n1",), "n1-more": ("n1",), "n2-more": ("n2",), "both": ("n1", "n2")}
+        return of_nodes.get(pool, ()) if driver == "gpu.example.com" else ()
 
     def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         pods = {("pods", "ns", "mine"): MINE, ("pods", "ns", "theirs"): THEIRS}
         slices = {(SLICES, "", f"s-{one}"): {"spec": {"nodeName": one}} for one in ("n1", "n2")}
-        return {**pods, **slices}.get((resource, namespace, name))
+        nodes = {("nodes", "", one): {"metadata": {"name": one}} for one in ("n1", "n2")}
+        return {**pods, **slices, **nodes}.get((resource, namespace, name))
 
 
 def may(identity: Identity, asked: Asked) -> bool:
@@ -205,7 +209,7 @@ def test_a_node_reads_only_its_own_slices_by_name() -> None:
 
 
 def test_objects_decide_what_names_cannot() -> None:
-    own, other = {"spec": {"nodeName": "n1"}}, {"spec": {"nodeName": "n2"}}
+    own, other = ({"spec": {"nodeName": one, "pool": {"name": one}}} for one in ("n1", "n2"))
     asked = Asked("update", SLICES, name="s")
     assert may_change(asked, None, own) and may_change(asked, own, own) and may_change(asked, own, None)
     for old, new in ((None, other), (own, other), (other, own), (other, None), (None, {"spec": {}})):
@@ -218,9 +222,37 @@ def test_objects_decide_what_names_cannot() -> None:
     assert not may_change(Asked("patch", "pods", "ns", "mine", "status"), MINE, THEIRS)
 
 
+@pytest.mark.parametrize(
+    ("pool", "may_be_its_own"),
+    [
+        ("n1", True),
+        ("n1-more", True),
+        ("new", True),
+        ("n2", False),
+        ("n2-more", False),
+        ("both", False),
+        ("spread", False),
+    ],
+)
+def test_a_node_publishes_in_pools_that_nobody_else_has(pool: str, may_be_its_own: bool) -> None:
+    asked = Asked("update", SLICES, name="s")
+    spec = {"nodeName": "n1", "driver": "gpu.example.com", "pool": {"name": pool, "generation": 2**40}}
+    assert may_change(asked, None, {"spec": spec}) is may_be_its_own
+    assert may_change(asked, {"spec": spec}, {"spec": spec}) is may_be_its_own
+    assert may_change(asked, {"spec": spec}, None)  # what is there already may go
+
+
+@pytest.mark.parametrize("pool", ["n2", "n2-more", "both", "spread", "new", None])
+def test_a_node_reports_on_devices_of_its_own_pools_only(pool: str | None) -> None:
+    asked = Asked("patch", CLAIMS, "ns", "used", "status")
+    entry = {"driver": "gpu.example.com", "pool": pool, "device": "d"}
+    assert not may_change(asked, {"status": {"devices": [entry]}}, {"status": {"devices": []}})
+    assert not may_change(asked, {"status": {"devices": []}}, {"status": {"devices": [entry]}})
+
+
 def test_a_node_writes_only_its_drivers_part_of_a_claim() -> None:
     asked = Asked("patch", CLAIMS, "ns", "used", "status")
-    mine, foreign = ({"driver": f"{one}.example.com", "device": "d"} for one in ("gpu", "nic"))
+    mine, foreign = ({"driver": f"{one}.example.com", "pool": "n1", "device": "d"} for one in ("gpu", "nic"))
     allocated = {"allocation": {"devices": {}}, "reservedFor": [{"uid": "u"}]}
 
     def claim(*devices: Any, **more: Any) -> dict[str, Any]:

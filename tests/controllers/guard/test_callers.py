@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from dray.api.names import dns_subdomain
-from dray.controllers.guard.callers import Callers, kept_secret, new_secret
+from dray.controllers.guard.callers import (
+    CLAIMS_PATH,
+    PARAMETERS_PATH,
+    Callers,
+    kept_secret,
+    new_secret,
+    secret_at,
+)
 from dray.controllers.guard.endpoints import endpoint_slice
 from dray.controllers.guard.webhook import Service
 from dray.errors import InvalidError
@@ -25,12 +32,28 @@ def test_secrets_are_long_and_never_the_same() -> None:
 
 def test_the_newest_secret_and_the_one_before_are_known() -> None:
     callers = Callers("first")
-    assert callers.know("first") and not callers.know("") and not callers.know("firs\udcff")
+    assert (
+        callers.know("first", CLAIMS_PATH)
+        and not callers.know("", CLAIMS_PATH)
+        and not callers.know("firs\udcff", CLAIMS_PATH)
+    )
     callers.renew()
     second = callers.secret
-    assert second != "first" and callers.know("first") and callers.know(second)
+    assert second != "first" and callers.know("first", CLAIMS_PATH) and callers.know(second, CLAIMS_PATH)
     callers.renew()
-    assert callers.know(second) and not callers.know("first")
+    assert callers.know(second, CLAIMS_PATH) and not callers.know("first", CLAIMS_PATH)
+
+
+def test_each_path_has_a_secret_of_its_own() -> None:
+    callers = Callers("first")
+    of_parameters = secret_at(PARAMETERS_PATH, "first")
+    assert callers.know("first", CLAIMS_PATH) and not callers.know("first", PARAMETERS_PATH)
+    assert callers.know(of_parameters, PARAMETERS_PATH) and not callers.know(of_parameters, CLAIMS_PATH)
+    callers.renew()
+    assert callers.know(of_parameters, PARAMETERS_PATH)
+    callers.renew()
+    assert not callers.know(of_parameters, PARAMETERS_PATH)
+    assert dns_subdomain(of_parameters) == []
 
 
 @pytest.mark.parametrize(
@@ -38,7 +61,7 @@ def test_the_newest_secret_and_the_one_before_are_known() -> None:
     [
         (None, (), False),
         ({}, (), False),
-        (certificate("anybody"), (), True),
+        (certificate("anybody"), (), False),
         (certificate("anybody"), ("kube-apiserver",), False),
         (certificate("kube-apiserver"), ("other", "kube-apiserver"), True),
         (certificate("x", "kube-apiserver"), ("kube-apiserver",), True),

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dray.controllers.guard.callers import Callers
+from dray.controllers.guard.callers import Callers, secret_at
 from dray.controllers.guard.guard import Guard, GuardConfig
 from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.server import GuardServer, serve
@@ -59,7 +59,9 @@ async def served(guard: Guard, directory: Path, metrics: Metrics) -> AsyncIterat
 
 
 async def ask(session: aiohttp.ClientSession, path: str, body: bytes) -> Json:
-    async with session.post(f"{path}/hush", params={"timeout": "10s"}, data=body) as answer:
+    async with session.post(
+        f"{path}/{secret_at(path, 'hush')}", params={"timeout": "10s"}, data=body
+    ) as answer:
         assert answer.status == 200
         found: Json = (await answer.json())["response"]
         return found

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 
+from dray.controllers.guard.callers import PARAMETERS_PATH, secret_at
 from dray.controllers.guard.webhook import Service, Target, configuration
 
 
@@ -34,7 +35,7 @@ def test_parameters_are_asked_about_for_our_drivers_only() -> None:
         "namespace": "kube-system",
         "name": "guard",
         "port": 8443,
-        "path": "/parameters/hush",
+        "path": f"/parameters/{secret_at(PARAMETERS_PATH, 'hush')}",
     }
     operations = {name.partition(".")[0]: one["rules"][0]["operations"] for name, one in found.items()}
     assert operations == {

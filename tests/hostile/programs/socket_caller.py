@@ -1,6 +1,7 @@
-"""Our clients that no program calls often: a kubelet's calls to a DRA driver, and an agent's to pod resources.
+"""Our clients that no program calls often: a kubelet's calls to a DRA driver and to a device plugin about a container, and an
+agent's to pod resources.
 
-Run as `python -m tests.hostile.programs.socket_caller DIR`, it reads `prepare VERSION SOCKET` and `held KUBELET_DIR` and answers each line
+Run as `python -m tests.hostile.programs.socket_caller DIR`, it reads `prepare VERSION SOCKET`, `plugin SOCKET` and `held KUBELET_DIR` and answers each line
 with `ok` or the class of the error. With an empty line it says how many kilobytes and descriptors more than at the beginning it has.
 """
 
@@ -12,12 +13,16 @@ import os
 import re
 import resource
 import sys
+from functools import partial
 from pathlib import Path
 
 from dray.deviceplugin.held import held_ids
 from dray.deviceplugin.rivals import KubeletView
 from dray.errors import Error
 from dray.kubelet.claims.manager import ClaimManager
+from dray.kubelet.plugins.endpoint import PluginEndpoint, Timeouts
+from dray.wire.connect import connect
+from dray.wire.gen.deviceplugin_v1beta1_pb2 import DevicePluginOptions
 from tests.kubelet.claims.world import World, claim_of, direct, pod_of
 
 DRIVER, SECONDS, POD_NAMES = "raw.example", 1.0, 20
@@ -48,6 +53,27 @@ async def prepare(world: World, manager: ClaimManager, number: int, place: str) 
     return outcome
 
 
+async def plugin(path: Path) -> str:
+    """All that is asked before a container starts, each whatever became of the one before."""
+    outcome = "ok"
+    try:
+        async with connect(path, timeout=SECONDS) as channel:
+            times = Timeouts(SECONDS, SECONDS, SECONDS, SECONDS)
+            endpoint = PluginEndpoint("raw.example/x", channel, DevicePluginOptions(), times)
+            for call in (
+                partial(endpoint.preferred, ["a", "b"], ["a"], 1),
+                partial(endpoint.allocate, ["a"]),
+                partial(endpoint.pre_start, ["a"]),
+            ):
+                try:
+                    await call()
+                except Error as error:
+                    outcome = type(error).__name__
+    except Error as error:
+        outcome = type(error).__name__
+    return outcome
+
+
 async def held(kubelet_dir: Path) -> str:
     answers = (await held_ids(kubelet_dir, SECONDS), await KubeletView(kubelet_dir, SECONDS).healthy())
     return "no answer" if answers == (None, None) else "ok"
@@ -68,6 +94,8 @@ async def main(root: Path) -> None:
             kind, _, place = line.strip().partition(" ")
             if kind == "prepare":
                 print(await prepare(world, manager, number % POD_NAMES, place), flush=True)
+            elif kind == "plugin":
+                print(await plugin(Path(place)), flush=True)
             elif kind == "held":
                 print(await held(Path(place)), flush=True)
             else:

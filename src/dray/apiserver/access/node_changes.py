@@ -5,7 +5,7 @@ Each function gives why a change is refused, in words, or nothing. `old` None: c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from dray.apiserver.access.roles import Document
@@ -28,6 +28,8 @@ _KUBELET_LABELS: Final = frozenset(
         "topology.kubernetes.io/zone",
     }
 )
+Owns = Callable[[str, str], bool]
+"""Whether a driver's pool, by their names, is the node's own."""
 _SET_BY_OTHERS: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -53,10 +55,16 @@ def node_fault(node: str, old: Document | None, new: Document | None) -> str:
     return _metadata_fault(old, new, ("finalizers", "ownerReferences"))
 
 
-def slice_fault(node: str, old: Document | None, new: Document | None) -> str:
-    """A ResourceSlice of this node, before and after."""
-    is_own = all(_spec(one).get("nodeName") == node for one in _both(old, new))
-    return "" if is_own else f"its spec.nodeName must be {node!r}, before and after"
+def slice_fault(node: str, old: Document | None, new: Document | None, owns: Owns) -> str:
+    """A ResourceSlice of this node, before and after; what it becomes is in a pool of this node's own."""
+    if not all(_spec(one).get("nodeName") == node for one in _both(old, new)):
+        return f"its spec.nodeName must be {node!r}, before and after"
+    if new is None:
+        return ""
+    driver, pool = _spec(new).get("driver"), _object(_spec(new), "pool").get("name")
+    if owns(str(driver), str(pool)):
+        return ""
+    return f"spec.pool.name: pool {pool!r} of driver {driver} does not belong to node {node!r}"
 
 
 def pod_fault(node: str, subresource: str, old: Document | None, new: Document | None) -> str:
@@ -72,15 +80,14 @@ def pod_fault(node: str, subresource: str, old: Document | None, new: Document |
     return _metadata_fault(old, new, _SET_BY_OTHERS)
 
 
-def claim_fault(old: Document, new: Document, drivers: Collection[str]) -> str:
-    """What is changed of a claim beyond the entries of this node's drivers."""
+def claim_fault(old: Document, new: Document, owns: Owns) -> str:
+    """What is changed of a claim beyond the entries for devices in this node's pools."""
     before, after = _object(old, "status"), _object(new, "status")
     for field in sorted({*before, *after} - {"devices"}):
         if before.get(field) != after.get(field):
             return f"a node may not change status.{field}"
-    own = frozenset(drivers)
-    if _devices(before, own) != _devices(after, own):
-        return "a node may change entries of status.devices of its own drivers only"
+    if _devices(before, owns) != _devices(after, owns):
+        return "a node may change entries of status.devices for devices of its own pools only"
     return _metadata_fault(old, new, _SET_BY_OTHERS)
 
 
@@ -126,9 +133,13 @@ def _metadata_fault(old: Document, new: Document, fields: Iterable[str]) -> str:
     return ""
 
 
-def _devices(status: Mapping[str, Any], own: frozenset[str]) -> list[Any]:
-    found = status.get("devices") or ()
-    return [one for one in found if not (isinstance(one, Mapping) and one.get("driver") in own)]
+def _devices(status: Mapping[str, Any], owns: Owns) -> list[Any]:
+    """The entries that are not this node's."""
+    return [one for one in status.get("devices") or () if not _is_owned(one, owns)]
+
+
+def _is_owned(entry: Any, owns: Owns) -> bool:
+    return isinstance(entry, Mapping) and owns(str(entry.get("driver")), str(entry.get("pool")))
 
 
 def _audiences(pod: Document) -> set[str]:

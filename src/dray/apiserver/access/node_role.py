@@ -6,6 +6,7 @@ As Kubernetes' node authorizer and NodeRestriction together, for the kinds that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from dray.apiserver.access.identity import Identity
@@ -143,12 +144,27 @@ def _fault(node: str, asked: Asked, old: Document | None, new: Document | None, 
         case "csinodes.storage.k8s.io" | "leases.coordination.k8s.io":
             return name_fault(node, old, new)
         case "resourceslices.resource.k8s.io":
-            return slice_fault(node, old, new)
+            return slice_fault(node, old, new, partial(_may_publish, cluster, node))
         case "pods":
             return pod_fault(node, asked.subresource, old, new)
         case "resourceclaims.resource.k8s.io":
-            return claim_fault(old or {}, new or {}, cluster.drivers_of(node))
+            return claim_fault(old or {}, new or {}, partial(_has_pool, cluster, node))
     return ""
+
+
+def _may_publish(cluster: Cluster, node: str, driver: str, pool: str) -> bool:
+    """The pool that is named like the node always, whoever was there first; another one where it is nobody else's.
+
+    Kubernetes recommends the node's name for the pool of its devices and demands nothing: a driver may have several.
+    """
+    if pool == node:
+        return True
+    return cluster.get(NODES, "", pool) is None and {*cluster.publishers_of(driver, pool)} <= {node}
+
+
+def _has_pool(cluster: Cluster, node: str, driver: str, pool: str) -> bool:
+    """Whether there are slices of it, which this node might have published, and nobody else's."""
+    return node in cluster.publishers_of(driver, pool) and _may_publish(cluster, node, driver, pool)
 
 
 def _used(pods: Iterable[Document]) -> set[tuple[str, str, str]]:

@@ -40,8 +40,8 @@ class Cluster(Protocol):
         """The pods bound to it."""
         ...
 
-    def drivers_of(self, node: str) -> Collection[str]:
-        """The DRA drivers that have slices for it."""
+    def publishers_of(self, driver: str, pool: str) -> Collection[str]:
+        """The nodes of which the pool has slices; "" stands for slices of no single node."""
         ...
 
     def get(self, resource: str, namespace: str, name: str) -> Document | None:

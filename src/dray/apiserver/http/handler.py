@@ -43,6 +43,7 @@ from dray.apiserver.writing.kinds.scale import scale_of
 from dray.apiserver.writing.request import Outcome, Rules, Write
 from dray.errors import DeniedError, Error, InvariantError, NotFoundError
 from dray.runtime.clock import Clock
+from dray.runtime.http_arrivals import Strangers
 from dray.runtime.http_hosts import Hosts
 from dray.runtime.http_server import RequestError
 from dray.runtime.logs import get_log
@@ -54,6 +55,8 @@ KUBERNETES = ("1", "36")
 """The version whose API this is."""
 WATCH_SECONDS = 1800.0
 BODY_SECONDS = 60.0
+STRANGERS = 256
+"""Connections on which nobody has shown a key yet."""
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _NOT_ALLOWED = "the server does not allow this method on the requested resource"
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -93,6 +96,8 @@ class Handler:
         self._logs = logs
         self._doorkeeper = Doorkeeper(hosts or server_hosts())
         self._selector_checks = SelectorChecks(clock)
+        self.strangers = Strangers(STRANGERS)
+        """Who has no key, or has not asked yet."""
 
     @property
     def _rules(self) -> Rules:
@@ -141,6 +146,8 @@ class Handler:
         known = self._tokens.identity(headers.get("Authorization", ""))
         if known is None and not is_open(path):
             raise DeniedError("a bearer token is needed", authenticated=False)
+        if known is not None:
+            self.strangers.know(request)
         return acting(known or ANONYMOUS, headers.getall(USER, ()), headers.getall(GROUP, ()))
 
     async def _account_token(self, request: web.Request, identity: Identity, asked: Asked) -> web.Response:

@@ -42,7 +42,10 @@ async def serve(handler: Handler, address: Address, serving: Serving | None) -> 
     runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
     context = server_context(serving) if serving is not None else None
     advice = "choose another address"
-    async with listening(runner, address.host, address.port, advice=advice, context=context) as port:
+    async with (
+        listening(runner, address.host, address.port, advice=advice, context=context) as port,
+        handler.strangers.bounded(runner),
+    ):
         yield port
 
 

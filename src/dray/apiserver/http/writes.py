@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from dray.apiserver.served import Document
 from dray.apiserver.store.contract import Index, Key, Lookup, Stored, Transaction
 from dray.apiserver.writing.create import create
 from dray.apiserver.writing.faults import not_found
+from dray.apiserver.writing.kinds.allocations import POOLS, pool_key
 from dray.apiserver.writing.kinds.binding import bind
 from dray.apiserver.writing.kinds.scale import update_scale
 from dray.apiserver.writing.metadata import MAX_OBJECT_BYTES
@@ -49,7 +50,7 @@ _decode_of_node = msgspec.json.Decoder(_OfNode).decode
 
 
 def _node_of(stored: Stored) -> Iterable[str]:
-    """Asked at every write of a pod or slice: the rest of the object is passed over, not read."""
+    """Asked at every write of a pod: the rest of the object is passed over, not read."""
     try:
         found = _decode_of_node(stored.raw).spec
     except msgspec.ValidationError:
@@ -58,10 +59,7 @@ def _node_of(stored: Stored) -> Iterable[str]:
     return (node,) if isinstance(node, str) and node else ()
 
 
-INDEXES = (
-    Index(f"pods by {BY_NODE}", "pods", _node_of),
-    Index(f"slices by {BY_NODE}", "resourceslices.resource.k8s.io", _node_of),
-)
+INDEXES = (Index(f"pods by {BY_NODE}", "pods", _node_of),)
 
 
 class ClusterView:
@@ -75,10 +73,10 @@ class ClusterView:
         for one in self._objects.indexed(INDEXES[0].name, node):
             yield msgspec.json.decode(one.raw)
 
-    def drivers_of(self, node: str) -> Collection[str]:
-        """The drivers that have slices for it."""
-        slices = self._objects.indexed(INDEXES[1].name, node)
-        return {str(msgspec.json.decode(one.raw)["spec"].get("driver", "")) for one in slices}
+    def publishers_of(self, driver: str, pool: str) -> set[str]:
+        """The nodes of which the pool has slices; "" stands for slices of no single node."""
+        found = self._objects.indexed(POOLS.name, pool_key(driver, pool))
+        return {next(iter(_node_of(one)), "") for one in found}
 
     def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """One object."""

@@ -308,7 +308,10 @@ def generate(
     )
     space = {**writer.globals, "exact": exact}
     try:
-        exec(compile(source, "<cel>", "exec"), space)  # noqa: S102 the source is ours, made of checked nodes
+        code = compile(source, "<cel>", "exec")
     except (SyntaxError, RecursionError, MemoryError):
+        # Each is how CPython says "nested too deeply", MemoryError from 6,000 levels of its parser on. Where memory is
+        # really short, the slow way meets that too, and nothing there catches it.
         return None, (), None
+    exec(code, space)  # noqa: S102 the source is ours, made of checked nodes
     return space["by_bindings"], names, space["by_values"]

@@ -37,6 +37,9 @@ _log = get_log("controllers.guard")
 _LOOKS: Final = 40
 """Holders that are read anew for one write, at most; a claim has up to 32 devices."""
 _POOL: Final = "pool"
+_RESULTS: Final = "status.allocation.devices.results"
+_MOST_RESULTS: Final = 32
+"""That Kubernetes lets an allocation have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class GuardConfig:
     """So that the claims of one namespace cannot keep others from being allocated."""
     most_writes_of_claim: int = 4
     """Different allocations of one version of a claim; of those at most one can be stored."""
+    most_devices_of_claim: int = 64
+    """That all these allocations have together: two of the largest that there may be."""
     seconds: float = 8.0
     """For one answer; the API server waits for ten."""
     settling: SettlingConfig = field(default_factory=SettlingConfig)
@@ -140,6 +145,9 @@ class _Lead:
         wanted = held_in(bytes(review.object))
         if not wanted or wanted == held_in(bytes(review.old_object)):
             return ALLOWED
+        if len(wanted) > _MOST_RESULTS:
+            text = f"has {len(wanted)} devices, at most {_MOST_RESULTS} are allowed"
+            raise InvalidError(f"{_RESULTS}: {text}", field=_RESULTS)
         subject = subject_of(review)
         if (why := await self._look(subject)) is not None:
             return why
@@ -169,6 +177,9 @@ class _Lead:
             return ""
         if len(writes) >= self._config.most_writes_of_claim:
             return f"{len(writes)} other allocations of claim {subject.namespace}/{subject.name} are on their way already"
+        of_claim = sum(len(one.held) for one in writes)
+        if of_claim + len(wanted) > self._config.most_devices_of_claim:
+            return f"{of_claim} devices for claim {subject.namespace}/{subject.name} are on their way already"
         of_namespace = self.holdings.devices_reserved_of(subject.namespace)
         if of_namespace + len(wanted) > self._config.most_devices_of_namespace:
             return f"{of_namespace} devices of namespace {subject.namespace} are on their way already"

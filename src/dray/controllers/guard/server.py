@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -12,16 +11,15 @@ from typing import Final
 
 from aiohttp import web
 
-from dray.controllers.guard.callers import Callers
+from dray.controllers.guard.callers import CLAIMS_PATH, PARAMETERS_PATH, Callers
 from dray.controllers.guard.guard import Guard
 from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.review import ALLOWED, Answer, Review, documents_in, read_review, write_answer
-from dray.controllers.guard.webhook import CLAIMS_PATH, PARAMETERS_PATH
 from dray.errors import InvalidError, UnavailableError
 from dray.runtime.certificates import Serving, server_context
+from dray.runtime.http_arrivals import Strangers
 from dray.runtime.http_server import STOP_SECONDS, listening
 from dray.runtime.metrics import Metrics
-from dray.runtime.tasks import running
 from dray.runtime.threads import Threads
 
 _LIMIT: Final = 8 * 2**20
@@ -31,8 +29,7 @@ CHECK_SECONDS: Final = 5.0
 
 
 _STRANGERS: Final = 64
-"""Connections that never asked at the secret path. Each costs a quarter of a megabyte: of more, the oldest are ended."""
-_LOOK_SECONDS: Final = 1.0
+"""Connections that never asked at the secret path."""
 
 
 class GuardServer:
@@ -52,7 +49,7 @@ class GuardServer:
     ) -> None:
         self._guard, self._parameters, self._callers = guard, parameters, callers
         self._threads, self._seconds = Threads(), seconds
-        self._of_api_servers: set[object] = set()
+        self.strangers = Strangers(_STRANGERS)
         self._reviews = metrics.counter(
             "dray_guard_reviews", "Writes that the API server asked about.", ["path", "code"]
         )
@@ -80,7 +77,7 @@ class GuardServer:
         self, path: str, decide: Callable[[Review], Awaitable[Answer]]
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
-            if (stranger := self._refuse_stranger(request)) is not None:
+            if (stranger := self._refuse_stranger(request, path)) is not None:
                 self._reviews.labels(path, str(stranger.status)).inc()
                 return stranger
             try:
@@ -94,26 +91,18 @@ class GuardServer:
 
         return answer
 
-    def _refuse_stranger(self, request: web.Request) -> web.Response | None:
+    def _refuse_stranger(self, request: web.Request, path: str) -> web.Response | None:
         """The connection ends: what was not read is not worth reading."""
-        if not self._callers.know(request.match_info["secret"]):
+        if not self._callers.know(request.match_info["secret"], path):
             answer = web.Response(status=HTTPStatus.NOT_FOUND, text="404: Not Found")
         elif not self._callers.are_certified(request.get_extra_info("peercert")):
             text = "only an API server may ask: show a client certificate of --guard-client-ca-file\n"
             answer = web.Response(status=HTTPStatus.FORBIDDEN, text=text)
         else:
-            self._of_api_servers.add(request.protocol)
+            self.strangers.know(request)
             return None
         answer.force_close()
         return answer
-
-    def drop_strangers(self, connected: Sequence[web.RequestHandler]) -> None:
-        """Called again and again with all connections, the oldest first: who only holds some takes no memory without end."""
-        self._of_api_servers &= set(connected)
-        strangers = [one for one in connected if one not in self._of_api_servers]
-        for one in strangers[:-_STRANGERS]:
-            if one.transport is not None:
-                one.transport.abort()
 
     async def _claims(self, review: Review) -> Answer:
         """Only what the webhook is for is judged: another resource here is a webhook that somebody changed."""
@@ -154,15 +143,8 @@ async def serve(
     """
     runner = web.AppRunner(server.application(), shutdown_timeout=STOP_SECONDS, access_log=None)
     advice, context = "choose another --guard-address", server_context(serving, client_ca)
-
-    async def look() -> None:
-        while True:
-            await asyncio.sleep(_LOOK_SECONDS)
-            if runner.server is not None:
-                server.drop_strangers(runner.server.connections)
-
     async with (
         listening(runner, host, port, advice=advice, context=context) as chosen,
-        running(look(), name="connections of the guard"),
+        server.strangers.bounded(runner),
     ):
         yield chosen

@@ -11,11 +11,10 @@ from typing import Any, Final
 from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.requests import PatchType
+from dray.controllers.guard.callers import CLAIMS_PATH, PARAMETERS_PATH, secret_at
 from dray.controllers.guard.parameters import PLACES
 
 NAME: Final = "dray-guard"
-CLAIMS_PATH: Final = "/claims"
-PARAMETERS_PATH: Final = "/parameters"
 _GROUP: Final = "resource.k8s.io"
 _VERSIONS: Final = ["v1", "v1beta1", "v1beta2"]
 _SECONDS: Final = 10
@@ -39,7 +38,7 @@ class Service:
 class Target:
     """How the API server reaches the guard: a URL such as https://10.0.0.5:9617, or a Service; and whom it trusts.
 
-    `secret` is the last part of the path, by which the guard knows that an API server asks (see `callers.py`).
+    Of `secret` the last parts of the paths are made, by which the guard knows that an API server asks (see `callers.py`).
     """
 
     where: str | Service
@@ -48,7 +47,7 @@ class Target:
 
     def client_config(self, path: str) -> dict[str, Any]:
         """As the webhook says it."""
-        path = f"{path}/{self.secret}"
+        path = f"{path}/{secret_at(path, self.secret)}"
         bundle = {"caBundle": base64.b64encode(self.authority).decode()}
         if isinstance(self.where, str):
             return {"url": self.where.rstrip("/") + path, **bundle}

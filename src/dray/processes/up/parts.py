@@ -33,6 +33,7 @@ from dray.processes.up.place import UpPlace
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics, serve_metrics
+from dray.runtime.pages import ANYBODY, Readers
 from dray.runtime.ports import is_port_taken
 from dray.runtime.tasks import running
 from dray.scheduler import scheduler
@@ -64,6 +65,7 @@ class Ground:
     node: str
     host_root: str
     clock: Clock
+    metrics_readers: Readers = ANYBODY
     addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def address(self, part: str) -> tuple[str, int]:
@@ -102,7 +104,7 @@ async def controllers_part(ground: Ground) -> AsyncIterator[None]:
         shown, place = ControllerMetrics(metrics), ground.place.controllers
         around = Surroundings.of(client, ground.clock, shown, state_dir=place)
         await stack.enter_async_context(controllers(around, options))
-        await stack.enter_async_context(_served(metrics, ground.address("controllers"), str))
+        await stack.enter_async_context(_served(metrics, ground, "controllers"))
         yield
 
 
@@ -116,7 +118,7 @@ async def scheduler_part(ground: Ground) -> AsyncIterator[None]:
         work = scheduler.run(client, config, metrics=metrics, clock=ground.clock, ready=ready.set)
         await stack.enter_async_context(running(work, name="scheduler"))
         await ready.wait()
-        await stack.enter_async_context(_served(metrics, ground.address("scheduler"), str))
+        await stack.enter_async_context(_served(metrics, ground, "scheduler"))
         yield
 
 
@@ -130,6 +132,7 @@ async def kubelet_part(ground: Ground, runtime: str) -> AsyncIterator[None]:
         host_root=ground.host_root,
         kubeconfig=ground.kubeconfig,
         metrics=ground.address("kubelet"),
+        metrics_readers=ground.metrics_readers,
     )
     work = run_kubelet(options, ground.clock, ready=ready.set)
     async with ground.client() as client, running(work, name="kubelet"):
@@ -170,6 +173,7 @@ async def agent_part(ground: Ground, config: Path, own: Sequence[OwnKind]) -> As
         state_dir=place.agent,
         host_root=ground.host_root,
         metrics=ground.address("agent"),
+        metrics_readers=ground.metrics_readers,
     )
     work = run_agent(options, ground.clock, own=own, serving=found.set_result)
     async with running(work, name="agent", stop_timeout=_AGENT_STOP):
@@ -233,9 +237,8 @@ async def wait_for(why_not: Callable[[], Awaitable[str]], clock: Clock) -> None:
 
 
 @asynccontextmanager
-async def _served(
-    metrics: Metrics, address: tuple[str, int], check: Callable[[], str]
-) -> AsyncIterator[None]:
-    host, port = address
-    async with serve_metrics(metrics, host=host, port=port, checks={"/readyz": check}):
+async def _served(metrics: Metrics, ground: Ground, part: str) -> AsyncIterator[None]:
+    host, port = ground.address(part)
+    checks, readers = {"/readyz": str}, ground.metrics_readers
+    async with serve_metrics(metrics, host=host, port=port, checks=checks, readers=readers):
         yield

@@ -76,7 +76,12 @@ def _pool_of(stored: Stored) -> Iterable[str]:
         spec = _decode_slice(stored.raw).spec
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ()
-    return (f"{spec.driver}|{spec.pool.name}",)
+    return (pool_key(spec.driver, spec.pool.name),)
+
+
+def pool_key(driver: str, pool: str) -> str:
+    """The pool's value in the index `POOLS`."""
+    return f"{driver}|{pool}"
 
 
 DEVICES: Final = Index("devices", str(RESOURCE_CLAIMS), _places)
@@ -154,7 +159,7 @@ def _taken(transaction: Transaction, wanted: Iterable[Held]) -> str:
 def _overdrawn(transaction: Transaction, wanted: Sequence[Held]) -> str:
     """One look at the index for each pool; holders are looked at only for devices that have amounts to give."""
     for driver, pool in sorted({(one.driver, one.pool) for one in wanted}):
-        slices = transaction.indexed(POOLS.name, f"{driver}|{pool}")
+        slices = transaction.indexed(POOLS.name, pool_key(driver, pool))
         parts = [part for one in slices if (part := _parts.of(one)) is not None]
         others = _Others(transaction, driver, pool)
         asked = [one for one in wanted if (one.driver, one.pool) == (driver, pool)]
