@@ -186,7 +186,7 @@ async def test_a_claim_that_waits_holds_up_no_other(tmp_path: Path) -> None:
     calls = ClaimCalls(DRIVER, tape, Claims(), clock, retries=retries)
     async with serving(calls, tmp_path) as caller, asyncio.TaskGroup() as group:
         call = group.create_task(caller.prepare(*asked(*stuck, "good"), timeout=60))
-        await wait_until(lambda: clock.sleepers == 1, 60)
+        await wait_until(lambda: clock.sleepers == 1)
         assert sorted(tape.calls) == sorted(("prepare", name) for name in (*stuck, "good"))
         assert tape.prepared == {"good-uid": "good"}
         await clock.advance(40.0)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part
+from tests.waiting import until
 
 PAGE = Path("docs/reference/agent.md")
 NODE, OTHER, DRIVER = "node-1", "node-2", "sim.dray.internal"
@@ -171,13 +172,16 @@ def with_kind(document: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", **document}
 
 
-async def eventually(attempt: Any, seconds: float = 20.0) -> Any:
-    """What it gives as soon as it does not fail: definitions and policies take a moment to be in force."""
-    async with asyncio.timeout(seconds):
-        while True:
-            with contextlib.suppress(Error, AssertionError):
-                return await attempt()
-            await asyncio.sleep(0.1)
+async def eventually(attempt: Callable[[], Awaitable[object]]) -> None:
+    """Until it does not fail: definitions and policies take a moment to be in force."""
+
+    async def is_done() -> bool:
+        with contextlib.suppress(Error, AssertionError):
+            await attempt()
+            return True
+        return False
+
+    await until(is_done)
 
 
 MDEVS: dict[str, Any] = {

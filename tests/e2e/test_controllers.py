@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from dray.controllers.pod_gc import PodGcConfig, pod_gc
 from dray.controllers.taints.controller import taint_controller
 from dray.errors import ConflictError
 from dray.testing.kubernetes.control_plane import ControlPlane
+from tests.waiting import until
 
 NS = "dray-controllers"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -83,14 +84,6 @@ def pod_document(name: str, *entries: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def eventually(read: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
-    """What `read` gives once it is something."""
-    async with asyncio.timeout(seconds):
-        while not (found := await read()):
-            await asyncio.sleep(0.05)
-        return found
-
-
 async def claims(client: Client) -> tuple[ResourceClaim, ...]:
     return (await client.list(RESOURCE_CLAIMS, Selection(NS))).items
 
@@ -113,7 +106,7 @@ async def allocate(client: Client, claim: str, *users: Pod) -> ResourceClaim:
 async def test_a_pod_gets_its_claims_and_the_server_takes_them_unchanged(client: Client) -> None:
     async with claim_controller(client):
         await client.create(PODS, pod_document("two", "gpu", "nic"))
-        pod = await eventually(lambda: recorded(client, "two", 2))
+        pod = await until(lambda: recorded(client, "two", 2))
         names = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
         found = {one.metadata.annotations[POD_CLAIM_NAME_ANNOTATION]: one for one in await claims(client)}
         assert {entry: one.metadata.name for entry, one in found.items()} == names
@@ -133,15 +126,15 @@ async def test_a_pod_gets_its_claims_and_the_server_takes_them_unchanged(client:
 async def test_reserved_freed_and_deleted_when_the_pod_has_ended(client: Client) -> None:
     async with claim_controller(client):
         await client.create(PODS, pod_document("ends", "gpu"))
-        pod = await eventually(lambda: recorded(client, "ends"))
-        name = pod.status.resource_claim_statuses[0].resource_claim_name
+        pod = await until(lambda: recorded(client, "ends"))
+        name = pod.status.resource_claim_statuses[0].resource_claim_name or ""
         await allocate(client, name, pod)
         await asyncio.sleep(0.2)
         (claim,) = await claims(client)
         assert [one.uid for one in claim.status.reserved_for] == [pod.metadata.uid]
         change = {"status": {"phase": "Failed"}}
         await client.patch(PODS, "ends", change, namespace=NS, subresource="status")
-        await eventually(lambda: _gone(client))
+        await until(lambda: _gone(client))
 
 
 async def _gone(client: Client) -> bool:
@@ -165,9 +158,9 @@ async def test_a_pod_bound_past_the_scheduler_is_let_in_and_the_shared_claim_is_
     async with claim_controller(client):
         await client.create(PODS, document)
         await allocate(client, "shared")
-        assert await eventually(users) == ["direct"]
+        assert await until(users) == ["direct"]
         await client.delete(PODS, "direct", namespace=NS, options=NOW)
-        await eventually(is_freed)
+        await until(is_freed)
         assert await users() == []
 
 
@@ -187,16 +180,17 @@ async def test_what_a_scheduler_gave_up_is_freed_once_nobody_wants_it(client: Cl
         await asyncio.sleep(0.2)
         assert not await is_freed()
         await client.delete(PODS, "waits", namespace=NS, options=NOW)
-        await eventually(is_freed)
+        await until(is_freed)
 
 
 async def test_a_deleted_pod_takes_its_claims_along(client: Client) -> None:
     async with claim_controller(client):
         await client.create(PODS, pod_document("goes", "gpu"))
-        pod = await eventually(lambda: recorded(client, "goes"))
-        await allocate(client, pod.status.resource_claim_statuses[0].resource_claim_name, pod)
+        pod = await until(lambda: recorded(client, "goes"))
+        name = pod.status.resource_claim_statuses[0].resource_claim_name or ""
+        await allocate(client, name, pod)
         await client.delete(PODS, "goes", namespace=NS, options=NOW)
-        await eventually(lambda: _gone(client))
+        await until(lambda: _gone(client))
 
 
 async def test_a_missing_template_is_an_event(client: Client) -> None:
@@ -209,7 +203,7 @@ async def test_a_missing_template_is_an_event(client: Client) -> None:
 
     async with claim_controller(client):
         await client.create(PODS, document)
-        assert set(await eventually(told)) == {"FailedResourceClaimCreation"}
+        assert set(await until(told)) == {"FailedResourceClaimCreation"}
 
 
 async def test_two_controllers_make_each_claim_once(client: Client) -> None:
@@ -220,11 +214,11 @@ async def test_two_controllers_make_each_claim_once(client: Client) -> None:
         for name in names:
             await client.create(PODS, pod_document(name, "gpu"))
         for name in names:
-            await eventually(partial(recorded, client, name))
+            await until(partial(recorded, client, name))
         assert len(await claims(client)) == len(names)
         for name in names:
             await client.delete(PODS, name, namespace=NS, options=NOW)
-        await eventually(lambda: _gone(client))
+        await until(lambda: _gone(client))
 
 
 async def test_a_device_taint_rule_evicts_and_reports(client: Client) -> None:
@@ -252,9 +246,9 @@ async def test_a_device_taint_rule_evicts_and_reports(client: Client) -> None:
     try:
         async with taint_controller(client):
             await client.create(DEVICE_TAINT_RULES, rule)
-            ending = await eventually(is_ending)
+            ending = await until(is_ending)
             assert "DeletionByDeviceTaintManager" in [one.reason for one in ending.status.conditions]
-            assert (await eventually(told))[0] in ("PodsPendingEviction", "NotStarted", "Completed")
+            assert (await until(told))[0] in ("PodsPendingEviction", "NotStarted", "Completed")
     finally:
         await client.delete(DEVICE_TAINT_RULES, "dray-maintenance")
 
@@ -266,7 +260,7 @@ async def test_pods_of_a_node_that_never_was_are_collected(client: Client) -> No
         return not (await client.list(PODS, Selection(NS))).items
 
     async with pod_gc(client, PodGcConfig(period=0.2, quarantine=0.4)):
-        await eventually(is_gone)
+        await until(is_gone)
 
 
 async def test_a_silent_node_is_tainted_and_its_pods_are_driven_out(client: Client) -> None:
@@ -287,7 +281,7 @@ async def test_a_silent_node_is_tainted_and_its_pods_are_driven_out(client: Clie
 
     try:
         async with node_controller(client, NodeConfig(grace=1.0, period=0.2)), node_taint_controller(client):
-            await eventually(is_ending)
+            await until(is_ending)
             node = await client.get(NODES, name)
             assert {one.type: one.status for one in node.status.conditions}["Ready"] == "Unknown"
             # The API server itself taints a new node as not ready; Ready True has taken that away.

@@ -25,7 +25,7 @@ from dray.processes.up.choice import free_port
 from dray.processes.up.place import RunningUp, UpPlace
 from tests.processes.small_disk import small_disk
 from tests.processes.up.up_program import DRAY, UpProgram, dray
-from tests.scheduler.live import until
+from tests.waiting import until
 
 Json = dict[str, Any]
 NAMES = ("by-claim", "by-plugin", "by-resource")
@@ -84,7 +84,7 @@ async def wait_running(client: Client, *names: str) -> dict[str, str]:
         return found.keys() >= set(names)
 
     try:
-        await until(are_running, 30, 0.05)
+        await until(are_running)
     except TimeoutError:
         pytest.fail(str([one.status for one in (await client.list(PODS)).items]))
     return found

@@ -18,7 +18,8 @@ from dray.runtime.metrics import Metrics
 from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.decision import Decision, Failed, Overrun
 from tests.deadly import make_deadly, pod_key
-from tests.scheduler.live import CONFIG, Live, live, scheduling, until
+from tests.scheduler.live import CONFIG, Live, live, scheduling
+from tests.waiting import until
 
 ALL_APART = replace(CONFIG, apart=ApartOptions(inline=0.0, limits=Limits(seconds=60.0)))
 """No decision about devices is over in the loop."""
