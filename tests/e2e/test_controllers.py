@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -27,14 +26,14 @@ from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.kubeconfig import find_access
 from dray.client.requests import DeleteOptions, Selection
-from dray.controllers.claims.controller import claim_controller
+from dray.controllers.claims.controller import ClaimController, claim_controller
 from dray.controllers.node_taints import node_taint_controller
 from dray.controllers.nodes import NodeConfig, node_controller
 from dray.controllers.pod_gc import PodGcConfig, pod_gc
 from dray.controllers.taints.controller import taint_controller
 from dray.errors import ConflictError
 from dray.testing.kubernetes.control_plane import ControlPlane
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 NS = "dray-controllers"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -103,6 +102,20 @@ async def allocate(client: Client, claim: str, *users: Pod) -> ResourceClaim:
     return await client.patch(RESOURCE_CLAIMS, claim, {"status": status}, namespace=NS, subresource="status")
 
 
+async def is_freed(client: Client, name: str) -> bool:
+    claim = await client.get(RESOURCE_CLAIMS, name, namespace=NS)
+    return claim.status.allocation is None and not claim.metadata.finalizers
+
+
+async def caught_up(client: Client, controller: ClaimController) -> None:
+    """Until it has looked at all that was written so far: a claim that nobody wants comes after it, and is freed."""
+    await client.create(RESOURCE_CLAIMS, {"metadata": {"name": "later", "namespace": NS}, "spec": SPEC})
+    await allocate(client, "later")
+    await until(lambda: is_freed(client, "later"))
+    await client.delete(RESOURCE_CLAIMS, "later", namespace=NS)
+    await wait_until(lambda: controller.queue.is_idle)
+
+
 async def test_a_pod_gets_its_claims_and_the_server_takes_them_unchanged(client: Client) -> None:
     async with claim_controller(client):
         await client.create(PODS, pod_document("two", "gpu", "nic"))
@@ -124,12 +137,12 @@ async def test_a_pod_gets_its_claims_and_the_server_takes_them_unchanged(client:
 
 
 async def test_reserved_freed_and_deleted_when_the_pod_has_ended(client: Client) -> None:
-    async with claim_controller(client):
+    async with claim_controller(client) as controller:
         await client.create(PODS, pod_document("ends", "gpu"))
         pod = await until(lambda: recorded(client, "ends"))
         name = pod.status.resource_claim_statuses[0].resource_claim_name or ""
         await allocate(client, name, pod)
-        await asyncio.sleep(0.2)
+        await caught_up(client, controller)
         (claim,) = await claims(client)
         assert [one.uid for one in claim.status.reserved_for] == [pod.metadata.uid]
         change = {"status": {"phase": "Failed"}}
@@ -151,16 +164,12 @@ async def test_a_pod_bound_past_the_scheduler_is_let_in_and_the_shared_claim_is_
     async def users() -> list[str]:
         return [one.name for one in (await claims(client))[0].status.reserved_for]
 
-    async def is_freed() -> bool:
-        (claim,) = await claims(client)
-        return claim.status.allocation is None and not claim.metadata.finalizers
-
     async with claim_controller(client):
         await client.create(PODS, document)
         await allocate(client, "shared")
         assert await until(users) == ["direct"]
         await client.delete(PODS, "direct", namespace=NS, options=NOW)
-        await until(is_freed)
+        await until(lambda: is_freed(client, "shared"))
         assert await users() == []
 
 
@@ -170,17 +179,13 @@ async def test_what_a_scheduler_gave_up_is_freed_once_nobody_wants_it(client: Cl
     document = pod_document("waits")
     document["spec"]["resourceClaims"] = [{"name": "s", "resourceClaimName": "given-up"}]
 
-    async def is_freed() -> bool:
-        (claim,) = await claims(client)
-        return claim.status.allocation is None and not claim.metadata.finalizers
-
-    async with claim_controller(client):
+    async with claim_controller(client) as controller:
         await client.create(PODS, document)
         await allocate(client, "given-up")
-        await asyncio.sleep(0.2)
-        assert not await is_freed()
+        await caught_up(client, controller)
+        assert not await is_freed(client, "given-up")
         await client.delete(PODS, "waits", namespace=NS, options=NOW)
-        await until(is_freed)
+        await until(lambda: is_freed(client, "given-up"))
 
 
 async def test_a_deleted_pod_takes_its_claims_along(client: Client) -> None:
