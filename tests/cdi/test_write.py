@@ -15,6 +15,7 @@ from dray.cdi.spec import Edits, NodeEdit, Spec, SpecDevice, read_spec
 from dray.cdi.write import encode_spec, remove_spec, spec_name, spec_path, write_spec
 from dray.errors import DeniedError, InvalidError, UnavailableError
 from tests.campaign import campaign
+from tests.waiting import PATIENCE
 
 
 def spec(number: int, size: int = 1) -> Spec:
@@ -120,7 +121,7 @@ def test_a_kill_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
             deadline = threading.Event()
             deadline.wait(0.05 + 0.003 * delay)
             writer.send_signal(signal.SIGKILL)
-            writer.wait(timeout=10)
+            writer.wait(timeout=PATIENCE)
         registry = read_registry([tmp_path])
         assert (registry.broken, len(registry.devices)) == ((), 1)
         assert {entry.suffix for entry in tmp_path.iterdir()} <= {".yaml", ".tmp"}

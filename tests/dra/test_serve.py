@@ -230,7 +230,7 @@ async def test_work_that_takes_longer_than_a_call_is_found_by_the_next(tmp_path:
         assert not await calls.wait_idle(0.01)
         tape.gate.set()
         assert (await caller.prepare(*asked("a")))["a-uid"].error == ""
-        assert await calls.wait_idle(1)
+        assert await calls.wait_idle(PATIENCE)
     assert tape.cancelled == 0
 
 
@@ -263,7 +263,7 @@ async def test_a_kubelet_that_gives_up_cuts_nothing_off(tmp_path: Path) -> None:
             tape.gate.set()
         assert undo.result() == {"a-uid": ""}
         assert again.result()["b-uid"].error == ""
-        assert await calls.wait_idle(1)
+        assert await calls.wait_idle(PATIENCE)
     assert tape.cancelled == 0
     assert sorted(tape.calls) == [("prepare", "a"), ("prepare", "b"), ("unprepare", "a")]
     assert tape.prepared == {"b-uid": "b"}

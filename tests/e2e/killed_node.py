@@ -27,6 +27,7 @@ from tests.e2e.cgroups import cgroups_like
 from tests.e2e.claim_driver import ENV, ClaimDriver
 from tests.processes.fault_points import DIES, FaultPoints, Target, deaths, write_death
 from tests.processes.kubelet_program import TARGET
+from tests.waiting import PATIENCE
 
 GPU, GPU_ENV, GPUS = "example.com/gpu", "SIM_RESOURCE_EXAMPLE_COM_GPU", 4
 RUNC_CALLS = ("during runc create", "during runc start", "during runc delete")
@@ -80,7 +81,7 @@ class KilledNode:
         if self.kubelet is not None:
             write_death(self.log, place)
             self.kubelet.kill()
-            self.kubelet.wait(10)
+            self.kubelet.wait(PATIENCE)
 
     @property
     def log(self) -> Path:

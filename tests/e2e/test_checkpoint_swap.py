@@ -48,6 +48,7 @@ from tests.e2e.cgroups import cgroups_like
 from tests.e2e.test_cluster import CLAIM, CLASS, DRIVER, pod
 from tests.kubelet.claims.world import Api, Driver, World
 from tests.kubelet.devices.small_node import SmallNode, SmallPlugin
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 Answer = dict[str, list[Any]]
@@ -99,7 +100,7 @@ def start_pods(cluster: Cluster, **spec: Any) -> dict[str, Json]:
 
 
 async def ask(cluster: Cluster) -> ListPodResourcesResponse:
-    async with connect(cluster.dirs.kubelet / SOCKET, timeout=5) as channel:
+    async with connect(cluster.dirs.kubelet / SOCKET, timeout=PATIENCE) as channel:
         return await PodResourcesClient(channel).list(ListPodResourcesRequest())
 
 

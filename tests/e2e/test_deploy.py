@@ -24,6 +24,7 @@ from dray.testing.kubernetes.tools import Tools
 from tests.e2e.deploy_cluster import CHART, NAMESPACE, DeployCluster
 from tests.e2e.deploy_manifests import EVERYTHING, MANIFESTS, PARTS, render_all, render_values
 from tests.e2e.dra_agent import GPU, SHOWS, SIM, STAYS, Json, container, pod, requests, template
+from tests.waiting import PATIENCE
 
 LOGS = Path("build/e2e-logs")
 TOKEN = "a-token-of-this-test-alone"
@@ -252,7 +253,7 @@ def status_of_process(node: DeployCluster, found: Any) -> dict[str, str]:
 def ask_dashboard(node: DeployCluster, path: str, **headers: str) -> tuple[int, Any]:
     """The status, and the answer."""
     address = node.wait_ready("dashboard")["status"]["podIP"]
-    connection = http.client.HTTPConnection(address, 9620, timeout=10.0)
+    connection = http.client.HTTPConnection(address, 9620, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers={"Host": "localhost:9620", **headers})
         answer = connection.getresponse()

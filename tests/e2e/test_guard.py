@@ -40,6 +40,7 @@ from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.campaign import campaign, seeded
 from tests.e2e.guard_process import GuardProcess, refusing, remove_hook
+from tests.waiting import PATIENCE
 
 NS = "dray-guarded"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -270,7 +271,7 @@ async def test_conflicts_writers_and_kills_never_store_a_device_twice_and_leave_
     for name in names:
         await allocate(client, name)
     for name, device in zip(names, devices, strict=False):  # nothing stays reserved
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await attempt(client, name, device) != "stored":
                 await asyncio.sleep(0.1)
     assert await check_once(client) == len(devices)

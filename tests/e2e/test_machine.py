@@ -19,7 +19,7 @@ from dray.errors import UnavailableError
 from dray.testing.kubernetes import leftovers
 from dray.testing.machine import Machine
 from dray.testing.machine.hardware import KEYBOARD, MOUSE, STICK
-from tests.waiting import block_until
+from tests.waiting import PATIENCE, block_until
 
 pytest_plugins = ("dray.testing.machine.fixture",)
 
@@ -240,7 +240,7 @@ def test_programs_run_beside_each_other_with_input_output_and_status(machine: Ma
     slow = machine.start(["sh", "-c", "read word; echo $word; echo no >&2; exit 7"])
     assert machine.run(["cat"], stdin="ä\n" * 50_000).stdout == "ä\n" * 50_000
     slow.write("yes\n")
-    assert slow.wait(10.0) == 7
+    assert slow.wait(PATIENCE) == 7
     assert (slow.stdout, slow.stderr) == ("yes\n", "no\n")
 
 

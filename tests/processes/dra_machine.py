@@ -35,7 +35,7 @@ from tests.processes.agent_server import AgentServer, agent_server
 from tests.processes.dra_program import LOG, NODE, TARGET
 from tests.processes.fault_points import Target, deaths
 from tests.small_kubelet import SmallKubelet
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 Json = dict[str, Any]
 SIM, GPU = "sim.dray.internal", "example.com/gpu"
@@ -143,7 +143,7 @@ class DraMachine:
         """As a kubelet does that finds the socket; False where there is nobody."""
         path = self.root / f"kubelet/plugins_registry/{SIM}-reg.sock"
         try:
-            async with connect(path, timeout=5) as channel:
+            async with connect(path, timeout=PATIENCE) as channel:
                 info = await RegistrationClient(channel).get_info(InfoRequest())
                 assert (info.name, info.endpoint) == (SIM, str(self.data_dir / "dra.sock"))
                 told = RegistrationStatus(plugin_registered=True)
