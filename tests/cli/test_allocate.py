@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dray.cli.main import main
+from tests.cases import read_cases
 from tests.cli.gpu_cluster import CLAIM, CLUSTER, MODEL, files
 
 CASES = Path(__file__).parent.parent / "allocation" / "cases" / "recorded.jsonl"
@@ -156,7 +157,7 @@ def test_recorded_cases() -> None:
     command = [sys.executable, "-m", "dray", "allocate", "--cases", str(CASES)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     answers = [json.loads(line) for line in shown.stdout.splitlines()]
-    cases = [json.loads(line) for line in CASES.read_text().splitlines()]
+    cases = read_cases(CASES)
     assert [list(one) for one in answers] == [["name", "results", "error"]] * len(cases)
     assert [one["name"] for one in answers] == [one["name"] for one in cases]
     assert [one["results"] is None for one in answers] == [one["results"] is None for one in cases]

@@ -209,7 +209,9 @@ def test_a_bad_root_is_bad_input(root: str, tmp_path: Path, capsys: pytest.Captu
 
 def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(shown(capsys, "-o", "json"))
-    for device in (one for one in document["devices"] if one["kind"] == "generic"):
+    generic = [one for one in document["devices"] if one["kind"] == "generic"]
+    assert generic
+    for device in generic:
         assert (device["health"] == "Healthy") == os.path.exists(device["paths"][0])
 
 
