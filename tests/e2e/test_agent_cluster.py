@@ -33,7 +33,7 @@ from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part
-from tests.waiting import until
+from tests.waiting import until, wait_until
 
 PAGE = Path("docs/reference/agent.md")
 NODE, OTHER, DRIVER = "node-1", "node-2", "sim.dray.internal"
@@ -214,19 +214,13 @@ class Agent:
             self.served = served
 
     async def wait_types(self, *types: str) -> None:
-        async with asyncio.timeout(40):
-            while self.served.mdev_types.desired != types:
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: self.served.mdev_types.desired == types)
 
     async def wait_resources(self, *resources: str) -> None:
-        async with asyncio.timeout(40):
-            while self.served.resources != resources:
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: self.served.resources == resources)
 
     async def wait_refusals(self, count: int) -> None:
-        async with asyncio.timeout(40):
-            while self.cluster.config.refusals < count:
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: self.cluster.config.refusals >= count)
 
 
 @asynccontextmanager

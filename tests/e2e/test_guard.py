@@ -40,7 +40,7 @@ from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.campaign import campaign, seeded
 from tests.e2e.guard_process import GuardProcess, refusing, remove_hook
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 NS = "dray-guarded"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -171,9 +171,7 @@ async def test_parameters_of_our_drivers_are_checked_when_they_are_written(
     async with serve(GuardServer(guard, parameters, callers, Metrics()), "127.0.0.1", 0, serving) as port:
         target = Target(f"https://127.0.0.1:{port}", serving.ca.read_bytes(), callers.secret)
         await install(client, configuration(target, parameters.drivers))
-        async with asyncio.timeout(20):
-            while not await said(client, RESOURCE_CLAIMS, SPEC | {"devices": with_config("warp")}):
-                await asyncio.sleep(0.05)
+        await until(lambda: said(client, RESOURCE_CLAIMS, SPEC | {"devices": with_config("warp")}))
         for resource, spec, place in (
             (RESOURCE_CLAIMS, {"devices": with_config("warp")}, "spec.devices.config[0]"),
             (

@@ -40,7 +40,7 @@ from tests.controllers import objects
 from tests.controllers.guard.reviews import allocated, result, review_body
 from tests.controllers.server import Cluster, cluster
 from tests.processes.claims_checker import faults
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 TEMPLATE = {"metadata": {"name": "t", "namespace": "default"}, "spec": {"spec": SPEC}}
@@ -292,9 +292,7 @@ class Asking:
         self._directory = directory
 
     async def wait_ready(self) -> None:
-        async with asyncio.timeout(30):
-            while not await self.is_ready():
-                await asyncio.sleep(0.05)
+        await until(self.is_ready)
 
     async def is_ready(self) -> bool:
         async with aiohttp.ClientSession() as session, session.get(f"{self._url}/readyz", ssl=False) as found:
