@@ -13,6 +13,7 @@ import pytest
 from dray.cli.main import main
 from tests.cases import read_cases
 from tests.cli.gpu_cluster import CLAIM, CLUSTER, MODEL, files
+from tests.waiting import PATIENCE
 
 CASES = Path(__file__).parent.parent / "allocation" / "cases" / "recorded.jsonl"
 
@@ -176,5 +177,5 @@ def test_a_line_that_is_no_case(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_from_stdin() -> None:
     text = f"{CLUSTER}---\n{CLAIM.replace('MODEL', 'A100')}"
     command = [sys.executable, "-m", "dray", "allocate", "-f", "-", "-o", "json"]
-    shown = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=30)
+    shown = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert json.loads(shown.stdout)["node"] == "node-1"

@@ -112,7 +112,7 @@ class KilledNode:
     def stop(self) -> None:
         if self.kubelet is not None and self.kubelet.poll() is None:
             self.kubelet.send_signal(signal.SIGTERM)
-            self.kubelet.wait(30)
+            self.kubelet.wait(PATIENCE)
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[None]:
@@ -129,7 +129,7 @@ class KilledNode:
             yield
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(PATIENCE)
 
     def clear(self) -> None:
         """After a test that failed: end what it left."""

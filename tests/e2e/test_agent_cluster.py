@@ -33,7 +33,7 @@ from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part
-from tests.waiting import until, wait_until
+from tests.waiting import PATIENCE, until, wait_until
 
 PAGE = Path("docs/reference/agent.md")
 NODE, OTHER, DRIVER = "node-1", "node-2", "sim.dray.internal"
@@ -250,7 +250,7 @@ async def test_kubevirts_settings_and_the_nodes_labels_are_followed_over_outages
         await found.wait_types("nvidia-2")
         assert found.cluster.node is not None and found.cluster.node.ref is None
         await asyncio.to_thread(scene.plane.start_apiserver)
-        ref = await asyncio.wait_for(found.cluster.node.wait_ref(), 40)
+        ref = await asyncio.wait_for(found.cluster.node.wait_ref(), PATIENCE)
         assert ref.uid == (await scene.admin.get(NODES, NODE)).metadata.uid
         await scene.label(gpu="b")
         await found.wait_types("nvidia-3")
@@ -306,7 +306,7 @@ async def test_the_program_starts_follows_and_ends(scene: Scene) -> None:
 
 
 async def _logged(program: Part, text: str) -> None:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while text not in program.log.read_text():
             program.require_running()
             await asyncio.sleep(0.05)
@@ -360,7 +360,7 @@ async def _refused(client: Client, mine: ClaimRef, theirs: ClaimRef) -> None:
 async def _own_slices(client: Client, admin: Client) -> None:
     """The policy takes a moment to be in force."""
     refusal = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not refusal:
             try:
                 await client.create(RESOURCE_SLICES, _slice(OTHER))

@@ -337,7 +337,7 @@ def dray_kubelet(cluster: Cluster, state: Path) -> Part:
 
 async def end_containers(cluster: Cluster) -> None:
     """All of the node, as by a reboot."""
-    async with connect(cluster.dirs.run / "containerd/containerd.sock", timeout=30) as channel:
+    async with connect(cluster.dirs.run / "containerd/containerd.sock", timeout=PATIENCE) as channel:
         runtime = RuntimeClient(channel)
         for one in (await runtime.list_pod_sandbox(cri.ListPodSandboxRequest())).items:
             await runtime.stop_pod_sandbox(cri.StopPodSandboxRequest(pod_sandbox_id=one.id))

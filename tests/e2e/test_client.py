@@ -213,7 +213,7 @@ async def test_watch_gets_bookmarks_and_ends_when_the_server_says_so(client: Cli
     start = (await client.list(CONFIG_MAPS, quiet)).resource_version
     async with client.watch(CONFIG_MAPS, quiet, resource_version=start, timeout_seconds=5) as watch:
         made = await client.create(CONFIG_MAPS, config_map("somebody"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             events = [event async for event in watch]
     assert {event.type for event in events} == {"BOOKMARK"}
     assert int(events[-1].version) >= int(made.metadata.resource_version)

@@ -68,7 +68,7 @@ async def test_informer_index_and_assume_cache(client: Client) -> None:
     cache = AssumeCache(maps, indexers={"app": app})
     told = list[str]()
     cache.on_change(lambda change: told.append(f"{type(change).__name__} {change.key[1]}"))
-    async with asyncio.timeout(20), informers:
+    async with asyncio.timeout(PATIENCE), informers:
         assert [item.metadata.name for item in maps.indexed("app", "x")] == ["a"]
         generation = maps.generation
         written = await client.patch(CONFIG_MAPS, "a", {"data": {"app": "y"}}, namespace=NS)

@@ -106,7 +106,7 @@ async def brought_up(runtime: Runtime, sandbox: str, config: ContainerConfig) ->
 
 async def wait_ready(runtime: Runtime) -> None:
     """It listens for a moment before it answers."""
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await runtime.check_ready()

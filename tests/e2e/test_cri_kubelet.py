@@ -35,7 +35,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
 from tests.e2e.cgroups import cgroups_like
 from tests.e2e.containerd_part import IMAGE, Containerd, containerd
 from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, devices
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 Json = dict[str, Any]
 SCRIPT = "echo x > /dev/tape && head -c 3 /dev/cdi0 | wc -c && echo $COLOUR; exec sleep 60"
@@ -200,7 +200,7 @@ async def test_devices_reach_pods_and_stay_theirs_when_kubelet_or_containerd_die
 
 async def wait_sandboxes(runtime: CriRuntime, *names: str) -> None:
     """Until these pods have one, and no others. containerd may have to find them again first."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(UnavailableError):
                 found = await runtime.sandboxes()

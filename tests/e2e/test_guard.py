@@ -75,7 +75,7 @@ async def wait_asked(client: Client) -> None:
     """The API server takes a moment to hear of a webhook: until then it lets everything through."""
     await add(client, "first", "second")
     await allocate(client, "first", "probe")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while await attempt(client, "second", "probe", dry_run=True) == "stored":
             await asyncio.sleep(0.05)
     for name in ("first", "second"):
@@ -219,13 +219,13 @@ async def test_a_write_that_another_webhook_refuses_frees_its_device(
 ) -> None:
     await add(client, "one", "two")
     async with refusing(client, tmp_path / "other", "dray-refuses"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (
                 fate := await attempt(client, "one", "g0")
             ) == "stored":  # the other one is not heard of yet
                 await allocate(client, "one")
         assert fate == "failed"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while await attempt(client, "two", "g0") != "stored":
             await asyncio.sleep(0.1)
     assert await check_once(client) == 1

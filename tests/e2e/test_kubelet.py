@@ -96,7 +96,7 @@ class Node:
         process = self.processes.pop(name, None)
         if process is not None:
             process.send_signal(how)
-            process.wait(30)
+            process.wait(PATIENCE)
 
     def stop_all(self) -> None:
         for name in ("driver", "plugin", "kubelet"):

@@ -73,7 +73,7 @@ def test_stop_leaves_nothing(owner: Owner) -> None:
     kinds = {line.split()[0] for line in owner.remains()}
     assert kinds == {"process", "cgroup", "port", "file"}, "the check must see what it looks for"
     assert leftovers.is_live(owner.directory)
-    owner.process.communicate("", timeout=30.0)
+    owner.process.communicate("", timeout=PATIENCE)
     assert owner.process.returncode == 0
     assert owner.remains() == []
 

@@ -90,7 +90,7 @@ async def running(peer: Path, command: str, path: Path) -> AsyncIterator[asyncio
     try:
         yield process
     finally:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await process.communicate(b"")
     assert process.returncode == 0
 
@@ -110,7 +110,7 @@ class GoClient:
         if request is not None:
             asked["request"] = plain(request)
         self._in.write(json.dumps(asked).encode() + b"\n")
-        answer: Answer = json.loads(await asyncio.wait_for(self._out.readline(), 30))
+        answer: Answer = json.loads(await asyncio.wait_for(self._out.readline(), PATIENCE))
         return answer
 
 
@@ -129,7 +129,7 @@ async def go_server(
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(scripts).encode() + b"\n")
-        assert await asyncio.wait_for(process.stdout.readline(), 30) == b'"serving"\n'
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b'"serving"\n'
         yield process.stdout
 
 

@@ -73,7 +73,7 @@ class Program:
         else:
             process.send_signal(signal.SIGCONT)
             process.send_signal(number)
-        return await asyncio.wait_for(process.wait(), 30)
+        return await asyncio.wait_for(process.wait(), PATIENCE)
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)

@@ -182,7 +182,7 @@ async def _good(machine: Machine) -> AsyncIterator[None]:
 
 async def _end(machine: Machine) -> None:
     """However far the test came. A keeper that has just begun starts its container later: until there is nobody."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while pids := _processes_of(machine.root):
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):

@@ -154,7 +154,7 @@ async def _watched(words: list[str]) -> None:
             *(sys.executable, "-m", "dray", *words, "--watch"), stdout=asyncio.subprocess.PIPE
         )
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await process.stdout.readline()
         assert b"a.io" in await process.stdout.readline()
         process.send_signal(signal.SIGINT)
