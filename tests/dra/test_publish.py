@@ -118,12 +118,12 @@ async def looked_again(seen: Seen, touch: Callable[[], Awaitable[object]]) -> No
 
 
 async def touch(client: Client, node: str = NODE.name) -> None:
-    """Any slice of the node; while publishers put the pool right, one may go before it is touched."""
+    """Any slice of the driver on the node; while publishers put the pool right, one may go before it is touched."""
     change = {"metadata": {"labels": {"touched": str(next(TOUCHES))}}}
 
     async def is_touched() -> bool:
         for one in await stored(client):
-            if one.spec.node_name == node:
+            if (one.spec.driver, one.spec.node_name) == (DRIVER, node):
                 with suppress(NotFoundError, ConflictError):
                     await client.patch(RESOURCE_SLICES, one.metadata.name, change)
                     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -68,10 +68,13 @@ def keeper(client: Client, changing: Changing, *, reset: bool = False) -> NodeKe
     )
 
 
-async def node_until(client: Client, wanted: dict[str, tuple[str, str]]) -> Node:
-    """Wait until the node has these pairs of capacity and allocatable."""
+async def node_until(
+    client: Client, wanted: dict[str, tuple[str, str]], nudge: Callable[[], None] = lambda: None
+) -> Node:
+    """Wait until the node has these pairs of capacity and allocatable; nudge before each look."""
 
     async def look() -> Node | None:
+        nudge()
         with contextlib.suppress(NotFoundError):
             node = await client.get(NODES, NODE)
             capacity, free = node.status.capacity, node.status.allocatable
@@ -95,8 +98,8 @@ async def test_the_node_is_made_kept_and_made_again(client: Client) -> None:
         assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == (NODE, 40)
         await client.delete(NODES, NODE)
         changing.set(3, 1)
-        changing.set(3, 1)
-        await node_until(client, {GPU: ("3", "1")})
+        # Found to be gone at one change, made again at the next.
+        await node_until(client, {GPU: ("3", "1")}, lambda: changing.set(3, 1))
         changing.set(deleted=(GPU,))
         await node_until(client, {GPU: ("0", "0")})
     assert str(kept.allocatable[GPU]) == "0"

@@ -141,10 +141,12 @@ async def _publish(server: Server, case: Case) -> End:
         publisher.want(case.wanted)
         async with asyncio.timeout(PATIENCE):
             await publisher.wait_published()
+        verbs = Counter(seen.verbs)
+        end = await _end(server, case, (verbs["create"], verbs["update"], verbs["delete"]))
         await looked_again(seen, lambda: touch(server.client, case.node))
+        assert Counter(seen.verbs) == verbs, "there is no second round"
     assert seen.failures == []
-    verbs = Counter(seen.verbs)
-    return await _end(server, case, (verbs["create"], verbs["update"], verbs["delete"]))
+    return end
 
 
 async def _end(server: Server, case: Case, calls: tuple[int, int, int]) -> End:
