@@ -7,7 +7,7 @@ TESTS_READY := $(VENV)/.tests-ready
 # Python keeps its bytecode, whatever the shell says: else each of the hundreds of programs that tests start compiles all of Dray.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up test test-all skips mutants coverage check tools e2e campaign bench format proto docs audit sbom manifests image lock venv clean
+.PHONY: help up test test-all programs skips mutants coverage check tools e2e campaign bench format proto docs audit sbom manifests image lock venv clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -21,6 +21,9 @@ test: $(TESTS_READY)  ## The fast tests: no root, no Go, three minutes on two co
 	$(PARALLEL) --tier fast --record build/tests/fast.json $(ARGS)
 
 test-all: test  ## All tests that need no root and no Go: those that start programs, too
+	@$(MAKE) --no-print-directory programs
+
+programs: $(TESTS_READY)
 	$(PARALLEL) --tier programs --record build/tests/programs.json $(ARGS)
 
 skips: $(READY)  ## After the tests as root: what they skipped as a normal user; what is left must be in tests/skips.txt
@@ -56,13 +59,13 @@ e2e: tools  ## Real Kubernetes and real hardware: needs root and Go
 	$(BIN)/python -m pytest tests/e2e -n 5 --durations 10 --record build/tests/e2e.json $(ARGS)
 
 # SLICE=k/n runs the k-th of n equal shares. BOX=180 tries other cases than `make test`
-# for so many seconds, without e2e. SEED=N chooses the cases.
+# for so many seconds, without e2e. SEED=N chooses the cases. A tier that fails does not keep the next from its cases.
 SEED ?= 0
 campaign: $(TESTS_READY)  ## The long fuzz, crash and soak runs: SLICE=k/n for a share, BOX=180 for three minutes of them
 ifdef BOX
 	DRAY_SEED=$(SEED) $(PARALLEL) --tier fast --tier programs --random-cases --box $(BOX) $(ARGS)
 else
-	DRAY_CAMPAIGN=1 DRAY_SLICE=$(SLICE) DRAY_SEED=$(SEED) $(MAKE) test-all e2e ARGS="--random-cases -o faulthandler_timeout=3600 $(ARGS)"
+	DRAY_CAMPAIGN=1 DRAY_SLICE=$(SLICE) DRAY_SEED=$(SEED) $(MAKE) -k test programs e2e ARGS="--random-cases -o faulthandler_timeout=3600 $(ARGS)"
 endif
 
 bench: $(READY)  ## The benchmarks, with peers side by side

@@ -13,6 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from tests.waiting import PATIENCE
+
 
 @dataclass(frozen=True)
 class GotSpan:
@@ -79,4 +81,4 @@ def collecting() -> Iterator[Collector]:
             yield found
         finally:
             server.shutdown()
-            thread.join(5)
+            thread.join(PATIENCE)

@@ -6,30 +6,78 @@ import asyncio
 import selectors
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import Context
-from typing import Final, TypeVarTuple
+from typing import Final, TypeVar, TypeVarTuple
 
+T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 PATIENCE: Final = 60.0
 """Seconds after which a wait is given up. It only ends a test that hangs, so it is long: no test measures with it."""
 
 
-async def wait_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Return as soon as the condition holds; TimeoutError when it never does."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.002)
+async def wait_until(
+    condition: Callable[[], T | None],
+    what: str = "",
+    story: Callable[[], object] = str,
+    seconds: float = PATIENCE,
+) -> T:
+    """Return what the condition gives once that is something. TimeoutError, with `what` did not come and `story`, when it never is."""
+
+    async def look() -> T | None:
+        return condition()
+
+    return await until(look, what, story, seconds)
 
 
-def block_until(condition: Callable[[], object], seconds: float = PATIENCE) -> None:
+async def until(
+    condition: Callable[[], Awaitable[T | None]],
+    what: str = "",
+    story: Callable[[], object] = str,
+    seconds: float = PATIENCE,
+) -> T:
+    """The same for a condition that takes awaiting, such as a call to a server."""
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            for pause in _pauses():
+                if found := await condition():
+                    return found
+                await asyncio.sleep(pause)
+    except TimeoutError as error:
+        if not limit.expired():  # the condition's own
+            raise
+        raise _in_vain(what, story, seconds) from error
+    raise AssertionError
+
+
+def block_until(
+    condition: Callable[[], T | None],
+    what: str = "",
+    story: Callable[[], object] = str,
+    seconds: float = PATIENCE,
+) -> T:
     """The same for a test without an event loop."""
     end = time.monotonic() + seconds
-    while not condition():
+    for pause in _pauses():
+        if found := condition():
+            return found
         if time.monotonic() > end:
-            raise TimeoutError
-        time.sleep(0.002)
+            break
+        time.sleep(pause)
+    raise _in_vain(what, story, seconds)
+
+
+def _pauses() -> Iterator[float]:
+    """Short at first; what takes long is looked at less often, because looking may take a processor as well."""
+    pause = 0.002
+    while True:
+        yield pause
+        pause = min(pause * 1.1, 0.05)
+
+
+def _in_vain(what: str, story: Callable[[], object], seconds: float) -> TimeoutError:
+    return TimeoutError(f"not in {seconds:g} s: {what}\n{story()}".rstrip())
 
 
 class Sleeps(selectors.DefaultSelector):

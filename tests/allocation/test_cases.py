@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,11 @@ from dray.allocation.selector import CompiledSelectors
 from dray.errors import InvalidError
 from tests.allocation.stand_in import StandIn
 from tests.allocation.world import answer, case, claim, devices, piece, request
+from tests.cases import read_cases
 from tests.oracle.outcomes import allocation_view
 
-RECORDED = [
-    json.loads(line) for line in (Path(__file__).parent / "cases" / "recorded.jsonl").read_text().splitlines()
-]
-
-
-RANDOM = [
-    json.loads(line) for line in (Path(__file__).parent / "cases" / "random.jsonl").read_text().splitlines()
-]
+RECORDED = read_cases(Path(__file__).parent / "cases" / "recorded.jsonl")
+RANDOM = read_cases(Path(__file__).parent / "cases" / "random.jsonl")
 
 
 def masked(results: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import pytest
@@ -10,13 +9,13 @@ import pytest
 from dray.allocation.selector_cases import run_selector_case
 from dray.errors import InvalidError
 from tests.allocation.selector_differences import excuse
+from tests.cases import read_cases
 from tests.oracle.corpus import SELECTOR
 
 
 def test_committed_cases() -> None:
     causes: Counter[str | None] = Counter()
-    for line in SELECTOR.read_text().splitlines():
-        case = json.loads(line)
+    for case in read_cases(SELECTOR):
         answer = case.pop("answer")
         ours = run_selector_case(case)
         cause = excuse(case["expression"], answer, ours)

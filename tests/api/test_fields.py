@@ -10,10 +10,9 @@ from msgspec import inspect
 
 from dray.api import core, meta, resource
 from dray.api.quantity import Quantity
+from tests.cases import read_lines
 
-FIELDS = dict(
-    line.split(" ") for line in (Path(__file__).parent / "oracle/fields/v0.36.4.txt").read_text().splitlines()
-)
+FIELDS = dict(line.split(" ") for line in read_lines(Path(__file__).parent / "oracle/fields/v0.36.4.txt"))
 COMPLETE = (
     "ResourceSlice",
     "DeviceClass",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import operator
 import pickle
 from fractions import Fraction
@@ -18,6 +17,7 @@ from dray.api.quantity import ZERO, Format, Quantity
 from dray.errors import InvalidError
 from tests.api.oracle.compare import differences
 from tests.campaign import campaign
+from tests.cases import read_cases
 
 CORPUS = Path(__file__).parent / "quantity_cases.jsonl"
 
@@ -39,7 +39,7 @@ def amount(text: str) -> Fraction:
 
 
 def test_agrees_with_go_on_the_corpus() -> None:
-    cases = [json.loads(line) for line in CORPUS.read_text().splitlines()]
+    cases = read_cases(CORPUS)
     assert len(cases) >= 3000
     assert [text for case in cases for text in differences(case)] == []
 

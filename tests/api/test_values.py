@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 
 from tests.api.oracle.compare import differences
+from tests.cases import read_cases
 
 CORPUS = Path(__file__).parent / "value_cases.jsonl"
 
 
 def test_agrees_with_go_on_the_corpus() -> None:
-    cases = [json.loads(line) for line in CORPUS.read_text().splitlines()]
+    cases = read_cases(CORPUS)
     kinds = Counter(case["kind"] for case in cases)
     assert len(kinds) == 12
     assert min(kinds.values()) > 100

@@ -6,7 +6,6 @@ and `checked` trees as `dumped` writes them, types and references by node, or th
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -30,6 +29,7 @@ from dray.cel.functions import Library, Overload
 from dray.cel.syntax import macros
 from dray.cel.types import StructType, Type
 from dray.cel.values import Uint, Value
+from tests.cases import read_cases
 
 FOLDER = Path(__file__).parent / "tree_cases"
 MACROS = (
@@ -65,8 +65,7 @@ _FIELDS = {
 
 
 def read(name: str) -> list[Any]:
-    lines = (FOLDER / f"{name}.jsonl").read_text().split("\n")
-    return [json.loads(line) for line in lines if line]
+    return read_cases(FOLDER / f"{name}.jsonl")
 
 
 @cache

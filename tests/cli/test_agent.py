@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import block_until
+
 
 @contextmanager
 def agent(tmp_path: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
@@ -58,8 +60,7 @@ def test_it_serves_until_it_is_told_to_stop(tmp_path: Path) -> None:
             assert b'dray_devices{kind="generic",resource="devices.kubevirt.io/kvm"' in answer.read()
         with urllib.request.urlopen(address.replace("/metrics", "/healthz")) as answer:
             assert answer.read() == b"ok\n"
-        while b"devices.kubevirt.io/kvm: waiting for kubelet" not in why_unready(address):
-            time.sleep(0.05)
+        block_until(lambda: b"devices.kubevirt.io/kvm: waiting for kubelet" in why_unready(address))
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
     assert list((tmp_path / "plugins").iterdir()) == []

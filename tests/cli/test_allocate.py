@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from dray.cli.main import main
+from tests.cases import read_cases
 from tests.cli.gpu_cluster import CLAIM, CLUSTER, MODEL, files
+from tests.waiting import PATIENCE
 
 CASES = Path(__file__).parent.parent / "allocation" / "cases" / "recorded.jsonl"
 
@@ -156,7 +158,7 @@ def test_recorded_cases() -> None:
     command = [sys.executable, "-m", "dray", "allocate", "--cases", str(CASES)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     answers = [json.loads(line) for line in shown.stdout.splitlines()]
-    cases = [json.loads(line) for line in CASES.read_text().splitlines()]
+    cases = read_cases(CASES)
     assert [list(one) for one in answers] == [["name", "results", "error"]] * len(cases)
     assert [one["name"] for one in answers] == [one["name"] for one in cases]
     assert [one["results"] is None for one in answers] == [one["results"] is None for one in cases]
@@ -175,5 +177,5 @@ def test_a_line_that_is_no_case(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_from_stdin() -> None:
     text = f"{CLUSTER}---\n{CLAIM.replace('MODEL', 'A100')}"
     command = [sys.executable, "-m", "dray", "allocate", "-f", "-", "-o", "json"]
-    shown = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=30)
+    shown = subprocess.run(command, input=text, capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert json.loads(shown.stdout)["node"] == "node-1"

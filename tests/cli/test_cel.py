@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from dray.cli.main import main
+from tests.waiting import PATIENCE
 
 SLICES = """\
 apiVersion: v1
@@ -182,5 +183,7 @@ def test_slices_of_an_older_version(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_from_stdin() -> None:
     command = [sys.executable, "-m", "dray", "cel", f"{A}.index == 1", "-f", "-", "-o", "json"]
-    found = subprocess.run(command, input=SLICES, capture_output=True, text=True, check=True, timeout=30)
+    found = subprocess.run(
+        command, input=SLICES, capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     assert [one["match"] for one in json.loads(found.stdout)["devices"]] == [False, True]

@@ -17,6 +17,7 @@ import pytest
 
 from tests.interrupts import interruptible
 from tests.processes.up.up_program import dray, dray_apart
+from tests.waiting import PATIENCE
 
 STAGES = [
     "1  Devices are registered",
@@ -109,7 +110,7 @@ def test_an_interruption_in_the_middle_leaves_nothing(place: Path) -> None:
         (kept,) = place.iterdir()
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=PATIENCE)
         assert process.returncode == 130
     assert said == "Interrupted; everything was cleaned up.\n"
     assert marked(kept) == []

@@ -21,6 +21,7 @@ from dray.testing.host import Host, MdevType
 from tests.cli.terminal import Terminal
 from tests.interrupts import interruptible
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ async def test_changes_are_shown_as_they_happen(host: Host, tmp_path: Path) -> N
         )  # fmt: skip
     assert process.stdout is not None
     out = process.stdout
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         first = [(await out.readline()).decode() for _ in range(7)]
         assert first[0].split()[-1] == "WHY"
         assert (
@@ -209,7 +210,9 @@ def test_a_bad_root_is_bad_input(root: str, tmp_path: Path, capsys: pytest.Captu
 
 def test_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(shown(capsys, "-o", "json"))
-    for device in (one for one in document["devices"] if one["kind"] == "generic"):
+    generic = [one for one in document["devices"] if one["kind"] == "generic"]
+    assert generic
+    for device in generic:
         assert (device["health"] == "Healthy") == os.path.exists(device["paths"][0])
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from dray.processes.up.choice import free_port
 from dray.processes.up.place import RunningUp, Supervising, UpPlace
-from tests.processes.up.up_program import dray, dray_apart, wait
+from tests.processes.up.up_program import dray, dray_apart
+from tests.waiting import block_until
 
 
 @pytest.fixture
@@ -46,7 +47,9 @@ def test_in_the_background_killed_and_ended(place: UpPlace) -> None:
     assert here.returncode == 1 and f"a supervisor (process {supervisor.pid})" in here.stderr
 
     os.kill(known.pid, signal.SIGKILL)
-    wait(lambda: (found := place.read(RunningUp)) is not None and found.pid != known.pid, "it to come back")
+    block_until(
+        lambda: (found := place.read(RunningUp)) is not None and found.pid != known.pid, "it to come back"
+    )
     status = json.loads(dray("status", *flag, "-o", "json").stdout)
     assert status["supervisor"]["restarts"] == 1 and status["running"]["server"] == known.server
 

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 
 from dray.runtime.clock import settle
+from tests.waiting import PATIENCE
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -170,7 +171,7 @@ def blocking_tls_server(context: ssl.SSLContext) -> Iterator[str]:
                 connection,
                 context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False) as secure,
             ):
-                secure.settimeout(5)
+                secure.settimeout(PATIENCE)
                 with suppress(OSError):
                     _answer_once(secure)
                 with suppress(OSError):
@@ -186,7 +187,7 @@ def blocking_tls_server(context: ssl.SSLContext) -> Iterator[str]:
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(timeout=10)
+        thread.join(timeout=PATIENCE)
 
 
 @asynccontextmanager

@@ -32,9 +32,12 @@ class Cluster(SmallApiServer):
     stuck: Resource[Any] | None = None
     waiting: int = 0
     """Writes to what is stuck."""
+    turned_away: int = 0
+    """Requests while it was away."""
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if self.is_away:
+            self.turned_away += 1
             raise UnavailableError("not now")
         if self.lacks is not None and parse_path(request.path).resource is self.lacks:
             raise NotFoundError("the server could not find the requested resource")

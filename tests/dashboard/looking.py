@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,11 +136,3 @@ async def with_cluster(directory: Path, **changes: Any) -> AsyncIterator[tuple[C
         looking(options_for(find_access(found.kubeconfig), **changes)) as looker,
     ):
         yield client, looker
-
-
-async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 60.0) -> Any:
-    """What it gives once that is something."""
-    async with asyncio.timeout(seconds):
-        while not (found := await condition()):
-            await asyncio.sleep(0.02)
-        return found

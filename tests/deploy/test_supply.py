@@ -17,6 +17,7 @@ import pytest
 from deploy.supply.audit import audit
 from deploy.supply.locked import LOCK, LOCKS, OURSELVES, extras, needed_for, read_lock
 from deploy.supply.sbom import sbom
+from tests.waiting import PATIENCE
 
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)
 TEXT = f"""# made by a program
@@ -54,7 +55,7 @@ def index(pages: Mapping[str, tuple[str, str]]) -> Iterator[str]:
             yield f"http://127.0.0.1:{server.server_address[1]}"
         finally:
             server.shutdown()
-            thread.join(10)
+            thread.join(PATIENCE)
 
 
 def html(*files: str) -> tuple[str, str]:

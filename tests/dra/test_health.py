@@ -16,6 +16,7 @@ from dray.wire import health
 from dray.wire.connect import connect
 from dray.wire.gen.dra_health_v1_pb2 import NodeWatchResourcesRequest, NodeWatchResourcesResponse
 from dray.wire.serve import serve
+from tests.waiting import wait_until
 
 OK, BAD = Health.HEALTHY, Health.UNHEALTHY
 
@@ -76,8 +77,7 @@ async def test_told_again_before_it_is_stale(feed: InventoryFeed, tmp_path: Path
     clock = FakeClock()
     async with watching(feed, tmp_path / "s", clock) as answers:
         first = await anext(answers)
-        while not clock.sleepers:
-            await asyncio.sleep(0.005)
+        await wait_until(lambda: clock.sleepers)
         await clock.advance(10)
         second = await anext(answers)
         assert seen(first) == seen(second)

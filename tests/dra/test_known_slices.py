@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ from dray.errors import UnavailableError
 from dray.runtime.clock import SystemClock
 from tests.controllers.server import Cluster, cluster
 from tests.dra.pools import DRIVER, NODE, OWNER, pool
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 
 @asynccontextmanager
@@ -91,9 +90,7 @@ async def test_made_by_us_and_gone_before_the_watch_saw_it(tmp_path: Path) -> No
         assert await known.read() == ()
         other = await make(client)
         known.wrote(other)
-        async with asyncio.timeout(60):
-            while not await has_caught_up(server, known):
-                await asyncio.sleep(0.005)
+        await until(lambda: has_caught_up(server, known))
         # So the watch has brought all that was before it too.
         assert await known.read() == (other,)
         assert noticed in ([False, True, False], [False])

@@ -8,8 +8,12 @@ import pytest
 
 from dray.dra.claims.locks import DeviceLocks, lock_name
 from dray.errors import DeniedError, UnavailableError
-from dray.runtime.clock import SystemClock, settle
+from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.runtime.threads import Threads
+from tests.waiting import wait_until
+
+LONGEST_PAUSE = 0.3
+"""Seconds until another process is asked again."""
 
 
 def locks(directory: Path, limit: float = 60.0) -> DeviceLocks:
@@ -103,16 +107,22 @@ def test_names_of_files() -> None:
 
 
 async def test_who_waits_for_another_process_gets_it_when_that_is_done(tmp_path: Path) -> None:
-    mine, other = locks(tmp_path), locks(tmp_path)
+    mine, clock = locks(tmp_path), FakeClock()
+    other = DeviceLocks(tmp_path, Threads(), clock, 60.0)
 
     async def wait() -> None:
         async with other.held(["x"], "b"):
             pass
 
-    async with asyncio.TaskGroup() as group, mine.held(["x"], "a"):
-        waiting = group.create_task(wait())
-        await asyncio.wait({waiting}, timeout=0.1)
-        assert not waiting.done()
+    async with asyncio.TaskGroup() as group:
+        async with mine.held(["x"], "a"):
+            waiting = group.create_task(wait())
+            for _ in range(10):
+                await wait_until(lambda: clock.sleepers)  # it has looked, and will look again
+                await clock.advance(LONGEST_PAUSE)
+            await wait_until(lambda: clock.sleepers)
+            assert not waiting.done()
+        await clock.advance(LONGEST_PAUSE)
 
 
 async def test_closed_locks_leave_no_file_open(tmp_path: Path) -> None:

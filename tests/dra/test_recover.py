@@ -18,6 +18,7 @@ from dray.errors import ConflictError, InvariantError, UnavailableError
 from dray.hardware.change import HostChange
 from dray.runtime.clock import FakeClock, settle
 from tests.dra.prepare_node import FREE, Node, claim_of, ref_of, uid_of
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -280,7 +281,7 @@ async def test_it_looks_now_and_every_ten_minutes(node: Node) -> None:
             await clock.advance(EVERY)
         await settle()
         running.cancel()
-        await asyncio.wait({running}, timeout=5)
+        await asyncio.wait({running}, timeout=PATIENCE)
 
 
 async def test_a_start_with_a_directory_that_is_a_link(node: Node, tmp_path: Path) -> None:

@@ -2,18 +2,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from dray.api.resource import ResourceClaim
-from dray.dra.metrics import DraMetrics, Method
+from dray.dra.metrics import DraMetrics, Method, NoMetrics
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.serve import MOST_CLAIMS, ClaimCalls, Retries, named
 from dray.errors import ConflictError, Error, HardwareError, InvalidError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
-from dray.runtime.clock import FakeClock, SystemClock
+from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.runtime.metrics import Metrics
 from dray.wire import dra
 from dray.wire.connect import connect
@@ -186,7 +187,7 @@ async def test_a_claim_that_waits_holds_up_no_other(tmp_path: Path) -> None:
     calls = ClaimCalls(DRIVER, tape, Claims(), clock, retries=retries)
     async with serving(calls, tmp_path) as caller, asyncio.TaskGroup() as group:
         call = group.create_task(caller.prepare(*asked(*stuck, "good"), timeout=60))
-        await wait_until(lambda: clock.sleepers == 1, 60)
+        await wait_until(lambda: clock.sleepers == 1)
         assert sorted(tape.calls) == sorted(("prepare", name) for name in (*stuck, "good"))
         assert tape.prepared == {"good-uid": "good"}
         await clock.advance(40.0)
@@ -229,14 +230,21 @@ async def test_work_that_takes_longer_than_a_call_is_found_by_the_next(tmp_path:
         assert not await calls.wait_idle(0.01)
         tape.gate.set()
         assert (await caller.prepare(*asked("a")))["a-uid"].error == ""
-        assert await calls.wait_idle(1)
+        assert await calls.wait_idle(PATIENCE)
     assert tape.cancelled == 0
 
 
 async def test_a_kubelet_that_gives_up_cuts_nothing_off(tmp_path: Path) -> None:
+    class Begun(NoMetrics):
+        methods: ClassVar[list[Method]] = []
+
+        def calling(self, method: Method) -> AbstractContextManager[None]:
+            self.methods.append(method)
+            return super().calling(method)
+
     tape = Tape(gate=asyncio.Event())
     assert tape.gate is not None
-    calls = calls_of(tape)
+    calls = ClaimCalls(DRIVER, tape, Claims(), SystemClock(), retries=QUICK, metrics=Begun())
     async with serving(calls, tmp_path) as caller:
         for timeout in (0.05, 0.5, 4.0):
             with pytest.raises(UnavailableError):
@@ -246,13 +254,16 @@ async def test_a_kubelet_that_gives_up_cuts_nothing_off(tmp_path: Path) -> None:
         assert tape.at_once == 2
         async with asyncio.TaskGroup() as group:
             # As the kubelet does when the pod is gone by then: it comes after what runs.
+            begun = len(Begun.methods)
             undo = group.create_task(caller.unprepare(*asked("a")))
             again = group.create_task(caller.prepare(*asked("b")))
-            await asyncio.sleep(0.02)
+            await wait_until(lambda: len(Begun.methods) == begun + 2)
+            await settle()
+            assert not undo.done() and not again.done()
             tape.gate.set()
         assert undo.result() == {"a-uid": ""}
         assert again.result()["b-uid"].error == ""
-        assert await calls.wait_idle(1)
+        assert await calls.wait_idle(PATIENCE)
     assert tape.cancelled == 0
     assert sorted(tape.calls) == [("prepare", "a"), ("prepare", "b"), ("unprepare", "a")]
     assert tape.prepared == {"b-uid": "b"}

@@ -102,7 +102,10 @@ class Machine:
         self.host.garbage(SIM_FAULT)
 
     def look(self, kind: str) -> dict[str, Device]:
-        return {device.id: device for device in DRIVERS[kind].discover(self.root).devices}
+        """The devices of a kind by id, at least one."""
+        found = {device.id: device for device in DRIVERS[kind].discover(self.root).devices}
+        assert found, f"no {kind} device"
+        return found
 
 
 def build(path: Path) -> Machine:

@@ -24,7 +24,7 @@ from dray.runtime.clock import FakeClock
 from dray.runtime.files import syscalls
 from dray.runtime.threads import Threads
 from dray.testing.host import Host
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 EDITS = ContainerEdits(env=(("A", "b"),))
 IN_OPEN = 0x20
@@ -185,9 +185,7 @@ async def test_a_hung_change_costs_its_own_device_only(tmp_path: Path) -> None:
     assert await other(Prepared(EDITS, (Chmod("/dev/y", 0o666),))) is EDITS
     bench.held.clear()
     release.set()
-    async with asyncio.timeout(PATIENCE):
-        while not await works(bench, hung):
-            await asyncio.sleep(0.001)
+    await until(lambda: works(bench, hung))
     assert bench.mode("/dev/x") == 0o666
 
 

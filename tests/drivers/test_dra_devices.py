@@ -19,6 +19,7 @@ from dray.drivers.sim import sim_drivers
 from dray.drivers.sim.config import SimConfig, SimDevices, SimPartition, SimPolicy
 from dray.hardware.host_root import HostRoot
 from dray.runtime.clock import FakeClock
+from tests.cases import read_rows
 from tests.drivers.machine import DRIVERS, build
 
 KINDS = sorted(DRIVERS)
@@ -54,12 +55,8 @@ def found(kind: str, path: Path) -> list[Device]:
 
 
 def rows() -> dict[str, dict[str, str]]:
-    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    cells = [
-        dict(zip(COLUMNS, (cell.strip() for cell in line.strip("|").split("|")), strict=False))
-        for line in lines
-    ]
-    return {row["kind"].strip("`"): row for row in cells if len(row) == len(COLUMNS)}
+    found = [dict(zip(COLUMNS, cells, strict=False)) for cells in read_rows(PAGE)]
+    return {row["kind"].strip("`"): row for row in found if len(row) == len(COLUMNS)}
 
 
 def patterns(cell: str) -> str:

@@ -20,6 +20,7 @@ from dray.wire.connect import connect
 from dray.wire.deviceplugin import KUBELET_SOCKET
 from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest
 from dray.wire.podresources import SOCKET, PodResourcesClient
+from tests.waiting import PATIENCE
 
 KVM, TUN, VHOST_NET = (f"devices.kubevirt.io/{name}" for name in ("kvm", "tun", "vhost-net"))
 SHARES = 1000
@@ -81,7 +82,7 @@ def kubelet_has(cluster: Cluster) -> Counter[str]:
     """The healthy devices of each resource as the kubelet itself counts them; the node's status may be of before."""
 
     async def ask() -> Counter[str]:
-        async with connect(cluster.dirs.kubelet / SOCKET, timeout=5) as channel:
+        async with connect(cluster.dirs.kubelet / SOCKET, timeout=PATIENCE) as channel:
             answer = await PodResourcesClient(channel).get_allocatable_resources(
                 AllocatableResourcesRequest()
             )

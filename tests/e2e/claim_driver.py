@@ -20,6 +20,7 @@ from dray.wire.gen.pluginregistration_v1_pb2 import (
 )
 from dray.wire.registration import DRA_PLUGIN, RegistrationService
 from dray.wire.serve import serve
+from tests.waiting import PATIENCE
 
 DRIVER, POOL, REQUEST = "claims.dray.test", "node", "one"
 ENV = "CLAIM_"
@@ -121,7 +122,7 @@ class ClaimDriver:
         thread = threading.Thread(target=work, name="claim driver")
         thread.start()
         try:
-            assert ready.wait(10), "the driver serves"
+            assert ready.wait(PATIENCE), "the driver serves"
             yield self
         finally:
             loop.call_soon_threadsafe(stop.set)

@@ -41,8 +41,18 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield found
 
 
-@pytest.fixture
-def visitor(browser: Browser, world: World) -> Iterator[Person]:
-    """Somebody who has opened the printed address."""
+@pytest.fixture(scope="module")
+def _frequent(browser: Browser, world: World) -> Iterator[Person]:
+    """One context and page for all visitors: to make them takes longer than most visits."""
     with person(browser, world.entrance) as one:
-        yield one.enter()
+        yield one
+
+
+@pytest.fixture
+def visitor(_frequent: Person) -> Iterator[Person]:
+    """Somebody who has opened the printed address, and was never here before."""
+    try:
+        yield _frequent.enter()
+        _frequent.check()
+    finally:
+        _frequent.leave()

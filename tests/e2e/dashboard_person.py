@@ -11,12 +11,16 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Dialog, Locator, Page, expect
 
+from tests.waiting import PATIENCE
+
 LIGHT: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
 DARK: dict[str, Any] = {**LIGHT, "color_scheme": "dark"}
 PHONE: dict[str, Any] = {
     "viewport": {"width": 360, "height": 740}, "color_scheme": "light", "has_touch": True, "is_mobile": True,
 }  # fmt: skip
 LOOKS = {"light": LIGHT, "dark": DARK, "phone": PHONE}
+
+expect.set_options(timeout=1000 * PATIENCE)
 
 # Only what a person would see as broken: a page that asks for its token is answered 401 on purpose.
 _EXPECTED = "status of 401"
@@ -85,12 +89,21 @@ class Person:
 
     def faults(self, axe: Path) -> list[str]:
         """What axe-core has against the page as it is now."""
-        self.page.evaluate(axe.read_text())
+        if not self.page.evaluate("() => 'axe' in window"):
+            self.page.evaluate(axe.read_text())
         found = self.page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
         return [
             f"{one['id']} ({one['impact']}): {one['help']}: {json.dumps([each['target'] for each in one['nodes']][:3])}"
             for one in found["violations"]
         ]
+
+    def leave(self) -> None:
+        """As if nobody had been there: nothing kept, nothing routed, nothing noted, no page."""
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        self.page.context.clear_cookies()
+        self.page.goto("about:blank")
+        self.expected, self.wrong, self.elsewhere = [_EXPECTED], [], []
 
     def check(self) -> None:
         """Nothing went wrong, nothing was asked of anybody else, the policy was kept."""
@@ -103,7 +116,7 @@ class Person:
 def person(browser: Browser, entrance: str, look: dict[str, Any] = LIGHT) -> Iterator[Person]:
     """Left: `check` held."""
     context = browser.new_context(**look, reduced_motion="reduce")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(1000 * PATIENCE)
     try:
         one = Person(context.new_page(), entrance)
         yield one

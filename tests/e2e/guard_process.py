@@ -18,6 +18,7 @@ from dray.client.client import Client
 from dray.client.http import Request
 from dray.controllers.guard.webhook import Target, configuration
 from dray.runtime.certificates import server_context, serving_certificate
+from tests.waiting import PATIENCE
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _TIMES = ("lease-duration=3", "renew-deadline=2", "retry-period=0.3")
@@ -46,7 +47,7 @@ class GuardProcess:
         )
         assert self._process.stderr is not None
         said: list[bytes] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while b"msg=guarding" not in (line := await self._process.stderr.readline()):
                 said.append(line)
                 assert line, b"".join(said).decode()
@@ -57,7 +58,7 @@ class GuardProcess:
         if process is None:
             return None
         process.send_signal(number)
-        await asyncio.wait_for(process.communicate(), 15)
+        await asyncio.wait_for(process.communicate(), PATIENCE)
         return process.returncode
 
 

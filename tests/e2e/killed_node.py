@@ -27,6 +27,7 @@ from tests.e2e.cgroups import cgroups_like
 from tests.e2e.claim_driver import ENV, ClaimDriver
 from tests.processes.fault_points import DIES, FaultPoints, Target, deaths, write_death
 from tests.processes.kubelet_program import TARGET
+from tests.waiting import PATIENCE
 
 GPU, GPU_ENV, GPUS = "example.com/gpu", "SIM_RESOURCE_EXAMPLE_COM_GPU", 4
 RUNC_CALLS = ("during runc create", "during runc start", "during runc delete")
@@ -80,7 +81,7 @@ class KilledNode:
         if self.kubelet is not None:
             write_death(self.log, place)
             self.kubelet.kill()
-            self.kubelet.wait(10)
+            self.kubelet.wait(PATIENCE)
 
     @property
     def log(self) -> Path:
@@ -111,7 +112,7 @@ class KilledNode:
     def stop(self) -> None:
         if self.kubelet is not None and self.kubelet.poll() is None:
             self.kubelet.send_signal(signal.SIGTERM)
-            self.kubelet.wait(30)
+            self.kubelet.wait(PATIENCE)
 
     @contextlib.contextmanager
     def agent(self) -> Iterator[None]:
@@ -128,7 +129,7 @@ class KilledNode:
             yield
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(PATIENCE)
 
     def clear(self) -> None:
         """After a test that failed: end what it left."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.e2e.kubectl_objects import FILES
+from tests.waiting import PATIENCE
 
 NAMESPACE: Final = "kubectl-agrees"
 _TIMEOUT_S: Final = 30.0
@@ -143,7 +144,7 @@ class Side:
             _wait_lines(told, lines)
         finally:
             process.terminate()
-            process.wait(timeout=5)
+            process.wait(timeout=PATIENCE)
         return Outcome(0, self._usual(told.read_text()), "")
 
     def _usual(self, text: str) -> str:

@@ -28,6 +28,7 @@ from tests.e2e.agent_part import (
 )
 from tests.e2e.sample_plugin import sample_files
 from tests.e2e.test_cluster import PLUGIN_RESOURCE, pod, run
+from tests.waiting import PATIENCE
 
 GPU = "example.com/gpu"
 NODE = "example.com/node"
@@ -76,7 +77,7 @@ def allowed(cluster: Cluster, pod_status: Any) -> dict[str, str]:
 def readiness(agent: Agent) -> tuple[int, str]:
     address = agent.told("metrics")[-1]["address"].removesuffix("/metrics")
     try:
-        with urllib.request.urlopen(f"{address}/readyz", timeout=10) as answer:
+        with urllib.request.urlopen(f"{address}/readyz", timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

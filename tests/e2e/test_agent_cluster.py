@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
 from dray.testing.kubernetes.part import Part
+from tests.waiting import PATIENCE, until, wait_until
 
 PAGE = Path("docs/reference/agent.md")
 NODE, OTHER, DRIVER = "node-1", "node-2", "sim.dray.internal"
@@ -171,13 +172,16 @@ def with_kind(document: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", **document}
 
 
-async def eventually(attempt: Any, seconds: float = 20.0) -> Any:
-    """What it gives as soon as it does not fail: definitions and policies take a moment to be in force."""
-    async with asyncio.timeout(seconds):
-        while True:
-            with contextlib.suppress(Error, AssertionError):
-                return await attempt()
-            await asyncio.sleep(0.1)
+async def eventually(attempt: Callable[[], Awaitable[object]]) -> None:
+    """Until it does not fail: definitions and policies take a moment to be in force."""
+
+    async def is_done() -> bool:
+        with contextlib.suppress(Error, AssertionError):
+            await attempt()
+            return True
+        return False
+
+    await until(is_done)
 
 
 MDEVS: dict[str, Any] = {
@@ -210,19 +214,13 @@ class Agent:
             self.served = served
 
     async def wait_types(self, *types: str) -> None:
-        async with asyncio.timeout(40):
-            while self.served.mdev_types.desired != types:
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: self.served.mdev_types.desired == types)
 
     async def wait_resources(self, *resources: str) -> None:
-        async with asyncio.timeout(40):
-            while self.served.resources != resources:
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: self.served.resources == resources)
 
     async def wait_refusals(self, count: int) -> None:
-        async with asyncio.timeout(40):
-            while self.cluster.config.refusals < count:
-                await asyncio.sleep(0.05)
+        await wait_until(lambda: self.cluster.config.refusals >= count)
 
 
 @asynccontextmanager
@@ -252,7 +250,7 @@ async def test_kubevirts_settings_and_the_nodes_labels_are_followed_over_outages
         await found.wait_types("nvidia-2")
         assert found.cluster.node is not None and found.cluster.node.ref is None
         await asyncio.to_thread(scene.plane.start_apiserver)
-        ref = await asyncio.wait_for(found.cluster.node.wait_ref(), 40)
+        ref = await asyncio.wait_for(found.cluster.node.wait_ref(), PATIENCE)
         assert ref.uid == (await scene.admin.get(NODES, NODE)).metadata.uid
         await scene.label(gpu="b")
         await found.wait_types("nvidia-3")
@@ -308,7 +306,7 @@ async def test_the_program_starts_follows_and_ends(scene: Scene) -> None:
 
 
 async def _logged(program: Part, text: str) -> None:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while text not in program.log.read_text():
             program.require_running()
             await asyncio.sleep(0.05)
@@ -362,7 +360,7 @@ async def _refused(client: Client, mine: ClaimRef, theirs: ClaimRef) -> None:
 async def _own_slices(client: Client, admin: Client) -> None:
     """The policy takes a moment to be in force."""
     refusal = ""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not refusal:
             try:
                 await client.create(RESOURCE_SLICES, _slice(OTHER))

@@ -48,6 +48,7 @@ from tests.e2e.cgroups import cgroups_like
 from tests.e2e.test_cluster import CLAIM, CLASS, DRIVER, pod
 from tests.kubelet.claims.world import Api, Driver, World
 from tests.kubelet.devices.small_node import SmallNode, SmallPlugin
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 Answer = dict[str, list[Any]]
@@ -99,7 +100,7 @@ def start_pods(cluster: Cluster, **spec: Any) -> dict[str, Json]:
 
 
 async def ask(cluster: Cluster) -> ListPodResourcesResponse:
-    async with connect(cluster.dirs.kubelet / SOCKET, timeout=5) as channel:
+    async with connect(cluster.dirs.kubelet / SOCKET, timeout=PATIENCE) as channel:
         return await PodResourcesClient(channel).list(ListPodResourcesRequest())
 
 
@@ -336,7 +337,7 @@ def dray_kubelet(cluster: Cluster, state: Path) -> Part:
 
 async def end_containers(cluster: Cluster) -> None:
     """All of the node, as by a reboot."""
-    async with connect(cluster.dirs.run / "containerd/containerd.sock", timeout=30) as channel:
+    async with connect(cluster.dirs.run / "containerd/containerd.sock", timeout=PATIENCE) as channel:
         runtime = RuntimeClient(channel)
         for one in (await runtime.list_pod_sandbox(cri.ListPodSandboxRequest())).items:
             await runtime.stop_pod_sandbox(cri.StopPodSandboxRequest(pod_sandbox_id=one.id))

@@ -27,6 +27,7 @@ from dray.client.kubeconfig import find_access
 from dray.client.requests import DeleteOptions, PatchType, Selection, WriteOptions
 from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError
 from dray.testing.kubernetes.control_plane import ControlPlane
+from tests.waiting import PATIENCE
 
 NS = "dray-client"
 
@@ -201,7 +202,7 @@ async def test_watch_sees_every_step(client: Client) -> None:
         await client.create(CONFIG_MAPS, config_map("w", blob="x" * 900_000))
         await client.patch(CONFIG_MAPS, "w", {"data": {"blob": "y"}}, namespace=NS)
         await client.delete(CONFIG_MAPS, "w", namespace=NS)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             events = [await anext(watch) for _ in range(3)]
     assert [event.type for event in events] == ["ADDED", "MODIFIED", "DELETED"]
     assert [int(event.version) for event in events] == sorted({int(event.version) for event in events})
@@ -212,7 +213,7 @@ async def test_watch_gets_bookmarks_and_ends_when_the_server_says_so(client: Cli
     start = (await client.list(CONFIG_MAPS, quiet)).resource_version
     async with client.watch(CONFIG_MAPS, quiet, resource_version=start, timeout_seconds=5) as watch:
         made = await client.create(CONFIG_MAPS, config_map("somebody"))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             events = [event async for event in watch]
     assert {event.type for event in events} == {"BOOKMARK"}
     assert int(events[-1].version) >= int(made.metadata.resource_version)

@@ -11,7 +11,6 @@ import sys
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import pytest
 
 from dray.api.core import ConfigMap
 from dray.api.kinds import CONFIG_MAPS, LEASES, NAMESPACES, RESOURCE_CLAIMS, Resource
-from dray.api.meta import ObjectMeta, parse_micro_time
+from dray.api.meta import ObjectMeta
 from dray.client.access import ExecPlugin, User
 from dray.client.assume import AssumeCache
 from dray.client.client import Client
@@ -30,11 +29,15 @@ from dray.client.lease import LeaseTimes
 from dray.client.requests import PatchType, Preconditions, Selection
 from dray.client.retry import ConflictPolicy, retry_on_conflict
 from dray.errors import ConflictError, DeniedError, NotFoundError
+from dray.runtime.clock import FakeClock
 from dray.testing.kubernetes.control_plane import ControlPlane
+from tests.waiting import PATIENCE, wait_until
 
 NS = "dray-client-more"
 V1 = "client.authentication.k8s.io/v1"
 TIMES = LeaseTimes(lease=3, renew=2, retry=0.3)
+STEP = 0.1
+"""Seconds, by a clock that is turned."""
 
 
 @pytest.fixture
@@ -65,7 +68,7 @@ async def test_informer_index_and_assume_cache(client: Client) -> None:
     cache = AssumeCache(maps, indexers={"app": app})
     told = list[str]()
     cache.on_change(lambda change: told.append(f"{type(change).__name__} {change.key[1]}"))
-    async with asyncio.timeout(20), informers:
+    async with asyncio.timeout(PATIENCE), informers:
         assert [item.metadata.name for item in maps.indexed("app", "x")] == ["a"]
         generation = maps.generation
         written = await client.patch(CONFIG_MAPS, "a", {"data": {"app": "y"}}, namespace=NS)
@@ -214,32 +217,43 @@ async def other_leader(access: Path) -> AsyncIterator[asyncio.subprocess.Process
     )
     try:
         assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 20) == b"leading\n"
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b"leading\n"
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await asyncio.wait_for(process.wait(), 10)
+        await asyncio.wait_for(process.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_lead_is_handed_over(client: Client, apiserver: ControlPlane, number: signal.Signals) -> None:
-    """Killed: the lease runs out. Stopped and continued after that: it finds that it no longer leads, and ends."""
-    async with asyncio.timeout(40), other_leader(apiserver.kubeconfig) as process:
+    """Killed: the lease runs out, by our clock. Stopped and continued after that: it finds that it no longer leads, and ends."""
+    clock = FakeClock()
+    async with other_leader(apiserver.kubeconfig) as process:
         os.kill(process.pid, number)
-        others = (await client.get(LEASES, "lock", namespace=NS)).spec
-        async with LeaderElection(client, LeaderConfig(NS, "lock", "me", TIMES)) as election:
-            mine = (await client.get(LEASES, "lock", namespace=NS)).spec
-            assert mine.acquire_time is not None and others.renew_time is not None
-            waited = parse_micro_time(mine.acquire_time) - parse_micro_time(others.renew_time)
-            assert waited >= timedelta(seconds=TIMES.lease)
+        election = LeaderElection(client, LeaderConfig(NS, "lock", "me", TIMES), clock=clock)
+        entering = asyncio.create_task(election.__aenter__())
+        await wait_until(lambda: clock.sleepers)
+        while clock.monotonic() < TIMES.lease - STEP:
+            await clock.advance(STEP)
+            await wait_until(lambda: clock.sleepers)
+        lease = await client.get(LEASES, "lock", namespace=NS)
+        assert (lease.spec.holder_identity, election.leader, entering.done()) == ("other", "other", False)
+        while not entering.done():
+            await clock.advance(STEP)
+            await wait_until(lambda: clock.sleepers or entering.done())
+        async with await entering:
             if number == signal.SIGSTOP:
                 os.kill(process.pid, signal.SIGCONT)
-                assert await asyncio.wait_for(process.wait(), 10) == 1
-            await asyncio.sleep(1)
+                assert await asyncio.wait_for(process.wait(), PATIENCE) == 1
+            before = (await client.get(LEASES, "lock", namespace=NS)).spec
+            await wait_until(lambda: clock.sleepers == 2)  # the next renewal, and the end of the lead
+            await clock.advance(TIMES.retry)
+            await wait_until(lambda: clock.sleepers == 2)
             assert election.is_leading
-            lease = await client.get(LEASES, "lock", namespace=NS)
-            assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("me", 1)
+            after = (await client.get(LEASES, "lock", namespace=NS)).spec
+            assert (after.holder_identity, after.lease_transitions) == ("me", 1)
+            assert after.renew_time != before.renew_time
         lease = await client.get(LEASES, "lock", namespace=NS)
         assert not lease.spec.holder_identity
 
@@ -252,10 +266,10 @@ async def test_lead_is_given_over_at_once_when_the_leader_leaves(
     config = LeaderConfig(NS, "given", "one", times)
     async with Client(find_access(apiserver.kubeconfig, environ={})) as second:
         waiting = LeaderElection(second, LeaderConfig(NS, "given", "two", times))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             async with LeaderElection(client, config):
                 entering = asyncio.create_task(waiting.__aenter__())
-                await asyncio.sleep(1)
+                await wait_until(lambda: waiting.leader == "one")
                 assert not entering.done()
             await entering
             await waiting.__aexit__(None, None, None)

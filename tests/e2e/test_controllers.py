@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -27,13 +26,14 @@ from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.kubeconfig import find_access
 from dray.client.requests import DeleteOptions, Selection
-from dray.controllers.claims.controller import claim_controller
+from dray.controllers.claims.controller import ClaimController, claim_controller
 from dray.controllers.node_taints import node_taint_controller
 from dray.controllers.nodes import NodeConfig, node_controller
 from dray.controllers.pod_gc import PodGcConfig, pod_gc
 from dray.controllers.taints.controller import taint_controller
 from dray.errors import ConflictError
 from dray.testing.kubernetes.control_plane import ControlPlane
+from tests.waiting import until, wait_until
 
 NS = "dray-controllers"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -83,14 +83,6 @@ def pod_document(name: str, *entries: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def eventually(read: Callable[[], Awaitable[Any]], seconds: float = 20.0) -> Any:
-    """What `read` gives once it is something."""
-    async with asyncio.timeout(seconds):
-        while not (found := await read()):
-            await asyncio.sleep(0.05)
-        return found
-
-
 async def claims(client: Client) -> tuple[ResourceClaim, ...]:
     return (await client.list(RESOURCE_CLAIMS, Selection(NS))).items
 
@@ -110,10 +102,24 @@ async def allocate(client: Client, claim: str, *users: Pod) -> ResourceClaim:
     return await client.patch(RESOURCE_CLAIMS, claim, {"status": status}, namespace=NS, subresource="status")
 
 
+async def is_freed(client: Client, name: str) -> bool:
+    claim = await client.get(RESOURCE_CLAIMS, name, namespace=NS)
+    return claim.status.allocation is None and not claim.metadata.finalizers
+
+
+async def caught_up(client: Client, controller: ClaimController) -> None:
+    """Until it has looked at all that was written so far: a claim that nobody wants comes after it, and is freed."""
+    await client.create(RESOURCE_CLAIMS, {"metadata": {"name": "later", "namespace": NS}, "spec": SPEC})
+    await allocate(client, "later")
+    await until(lambda: is_freed(client, "later"))
+    await client.delete(RESOURCE_CLAIMS, "later", namespace=NS)
+    await wait_until(lambda: controller.queue.is_idle)
+
+
 async def test_a_pod_gets_its_claims_and_the_server_takes_them_unchanged(client: Client) -> None:
     async with claim_controller(client):
         await client.create(PODS, pod_document("two", "gpu", "nic"))
-        pod = await eventually(lambda: recorded(client, "two", 2))
+        pod = await until(lambda: recorded(client, "two", 2))
         names = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
         found = {one.metadata.annotations[POD_CLAIM_NAME_ANNOTATION]: one for one in await claims(client)}
         assert {entry: one.metadata.name for entry, one in found.items()} == names
@@ -131,17 +137,17 @@ async def test_a_pod_gets_its_claims_and_the_server_takes_them_unchanged(client:
 
 
 async def test_reserved_freed_and_deleted_when_the_pod_has_ended(client: Client) -> None:
-    async with claim_controller(client):
+    async with claim_controller(client) as controller:
         await client.create(PODS, pod_document("ends", "gpu"))
-        pod = await eventually(lambda: recorded(client, "ends"))
-        name = pod.status.resource_claim_statuses[0].resource_claim_name
+        pod = await until(lambda: recorded(client, "ends"))
+        name = pod.status.resource_claim_statuses[0].resource_claim_name or ""
         await allocate(client, name, pod)
-        await asyncio.sleep(0.2)
+        await caught_up(client, controller)
         (claim,) = await claims(client)
         assert [one.uid for one in claim.status.reserved_for] == [pod.metadata.uid]
         change = {"status": {"phase": "Failed"}}
         await client.patch(PODS, "ends", change, namespace=NS, subresource="status")
-        await eventually(lambda: _gone(client))
+        await until(lambda: _gone(client))
 
 
 async def _gone(client: Client) -> bool:
@@ -158,16 +164,12 @@ async def test_a_pod_bound_past_the_scheduler_is_let_in_and_the_shared_claim_is_
     async def users() -> list[str]:
         return [one.name for one in (await claims(client))[0].status.reserved_for]
 
-    async def is_freed() -> bool:
-        (claim,) = await claims(client)
-        return claim.status.allocation is None and not claim.metadata.finalizers
-
     async with claim_controller(client):
         await client.create(PODS, document)
         await allocate(client, "shared")
-        assert await eventually(users) == ["direct"]
+        assert await until(users) == ["direct"]
         await client.delete(PODS, "direct", namespace=NS, options=NOW)
-        await eventually(is_freed)
+        await until(lambda: is_freed(client, "shared"))
         assert await users() == []
 
 
@@ -177,26 +179,23 @@ async def test_what_a_scheduler_gave_up_is_freed_once_nobody_wants_it(client: Cl
     document = pod_document("waits")
     document["spec"]["resourceClaims"] = [{"name": "s", "resourceClaimName": "given-up"}]
 
-    async def is_freed() -> bool:
-        (claim,) = await claims(client)
-        return claim.status.allocation is None and not claim.metadata.finalizers
-
-    async with claim_controller(client):
+    async with claim_controller(client) as controller:
         await client.create(PODS, document)
         await allocate(client, "given-up")
-        await asyncio.sleep(0.2)
-        assert not await is_freed()
+        await caught_up(client, controller)
+        assert not await is_freed(client, "given-up")
         await client.delete(PODS, "waits", namespace=NS, options=NOW)
-        await eventually(is_freed)
+        await until(lambda: is_freed(client, "given-up"))
 
 
 async def test_a_deleted_pod_takes_its_claims_along(client: Client) -> None:
     async with claim_controller(client):
         await client.create(PODS, pod_document("goes", "gpu"))
-        pod = await eventually(lambda: recorded(client, "goes"))
-        await allocate(client, pod.status.resource_claim_statuses[0].resource_claim_name, pod)
+        pod = await until(lambda: recorded(client, "goes"))
+        name = pod.status.resource_claim_statuses[0].resource_claim_name or ""
+        await allocate(client, name, pod)
         await client.delete(PODS, "goes", namespace=NS, options=NOW)
-        await eventually(lambda: _gone(client))
+        await until(lambda: _gone(client))
 
 
 async def test_a_missing_template_is_an_event(client: Client) -> None:
@@ -209,7 +208,7 @@ async def test_a_missing_template_is_an_event(client: Client) -> None:
 
     async with claim_controller(client):
         await client.create(PODS, document)
-        assert set(await eventually(told)) == {"FailedResourceClaimCreation"}
+        assert set(await until(told)) == {"FailedResourceClaimCreation"}
 
 
 async def test_two_controllers_make_each_claim_once(client: Client) -> None:
@@ -220,11 +219,11 @@ async def test_two_controllers_make_each_claim_once(client: Client) -> None:
         for name in names:
             await client.create(PODS, pod_document(name, "gpu"))
         for name in names:
-            await eventually(partial(recorded, client, name))
+            await until(partial(recorded, client, name))
         assert len(await claims(client)) == len(names)
         for name in names:
             await client.delete(PODS, name, namespace=NS, options=NOW)
-        await eventually(lambda: _gone(client))
+        await until(lambda: _gone(client))
 
 
 async def test_a_device_taint_rule_evicts_and_reports(client: Client) -> None:
@@ -252,9 +251,9 @@ async def test_a_device_taint_rule_evicts_and_reports(client: Client) -> None:
     try:
         async with taint_controller(client):
             await client.create(DEVICE_TAINT_RULES, rule)
-            ending = await eventually(is_ending)
+            ending = await until(is_ending)
             assert "DeletionByDeviceTaintManager" in [one.reason for one in ending.status.conditions]
-            assert (await eventually(told))[0] in ("PodsPendingEviction", "NotStarted", "Completed")
+            assert (await until(told))[0] in ("PodsPendingEviction", "NotStarted", "Completed")
     finally:
         await client.delete(DEVICE_TAINT_RULES, "dray-maintenance")
 
@@ -266,7 +265,7 @@ async def test_pods_of_a_node_that_never_was_are_collected(client: Client) -> No
         return not (await client.list(PODS, Selection(NS))).items
 
     async with pod_gc(client, PodGcConfig(period=0.2, quarantine=0.4)):
-        await eventually(is_gone)
+        await until(is_gone)
 
 
 async def test_a_silent_node_is_tainted_and_its_pods_are_driven_out(client: Client) -> None:
@@ -287,7 +286,7 @@ async def test_a_silent_node_is_tainted_and_its_pods_are_driven_out(client: Clie
 
     try:
         async with node_controller(client, NodeConfig(grace=1.0, period=0.2)), node_taint_controller(client):
-            await eventually(is_ending)
+            await until(is_ending)
             node = await client.get(NODES, name)
             assert {one.type: one.status for one in node.status.conditions}["Ready"] == "Unknown"
             # The API server itself taints a new node as not ready; Ready True has taken that away.

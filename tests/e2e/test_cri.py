@@ -19,6 +19,7 @@ from dray.testing.kubernetes.tools import Tools
 from tests.campaign import campaign, seeded
 from tests.e2e.containerd_part import IMAGE, Containerd, containerd
 from tests.kubelet.runtimes.conformance import SHORT_DIGITS, Conformance, World, told, wait_state, wait_text
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ async def brought_up(runtime: Runtime, sandbox: str, config: ContainerConfig) ->
 
 async def wait_ready(runtime: Runtime) -> None:
     """It listens for a moment before it answers."""
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await runtime.check_ready()
@@ -199,7 +200,7 @@ async def test_out_of_memory_is_told(world: World, settings: CriSettings) -> Non
         container = await runtime.create(await runtime.run_sandbox(world.sandbox()), config)
         await runtime.start(container)
         await wait_state(runtime, container, State.EXITED)
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(PATIENCE):
             while (await told(runtime, container)).reason != "OOMKilled":
                 await asyncio.sleep(0.05)
 
@@ -272,7 +273,7 @@ async def test_a_sandbox_that_dies_is_not_ready_and_what_never_ran_moves_to_the_
         running = await runtime.create(first, world.container("sleep 60", name="running"))
         await runtime.start(running)
         daemon.ctr("task", "kill", "-s", "SIGKILL", first)
-        async with asyncio.timeout(10.0):
+        async with asyncio.timeout(PATIENCE):
             while (await runtime.sandboxes())[0].is_ready:
                 await runtime.wait_changed()
         assert await runtime.run_sandbox(world.sandbox()) == first

@@ -35,6 +35,7 @@ from dray.wire.gen.deviceplugin_v1beta1_pb2 import (
 from tests.e2e.cgroups import cgroups_like
 from tests.e2e.containerd_part import IMAGE, Containerd, containerd
 from tests.kubelet.plugins.real_plugin import RESOURCE, Plugin, devices
+from tests.waiting import PATIENCE, wait_until
 
 Json = dict[str, Any]
 SCRIPT = "echo x > /dev/tape && head -c 3 /dev/cdi0 | wc -c && echo $COLOUR; exec sleep 60"
@@ -109,12 +110,7 @@ class Node:
         return [*found[1:], *found[:1]]
 
     async def until(self, condition: Callable[[], Any], what: str) -> None:
-        try:
-            async with asyncio.timeout(30):
-                while not condition():
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            pytest.fail(f"not in 30 s: {what}\n" + (self.root / "kubelet.log").read_text()[-4000:])
+        await wait_until(condition, what, lambda: (self.root / "kubelet.log").read_text()[-4000:])
 
     @asynccontextmanager
     async def plugged(self) -> AsyncIterator[None]:
@@ -204,7 +200,7 @@ async def test_devices_reach_pods_and_stay_theirs_when_kubelet_or_containerd_die
 
 async def wait_sandboxes(runtime: CriRuntime, *names: str) -> None:
     """Until these pods have one, and no others. containerd may have to find them again first."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             with contextlib.suppress(UnavailableError):
                 found = await runtime.sandboxes()

@@ -5,10 +5,10 @@ Kubelets and drivers are played, as in test_dashboard_browser.py.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,7 @@ from tests.dashboard import small_fleet as objects
 from tests.dashboard.fleet_script import make
 from tests.e2e.dashboard_person import DARK, LOOKS, PHONE, Person, person
 from tests.e2e.dashboard_world import World
+from tests.waiting import until
 
 pytest_plugins = ("tests.e2e.dashboard_fixtures",)
 
@@ -54,15 +55,12 @@ async def _load(world: World) -> None:
         for number in range(1, many + 1):
             pod = objects.pod(f"{name}-{number}", templates={"gpu": template})
             await make(world.shown.client, PODS, pod)
-        async with asyncio.timeout(30):
-            while f"{name}-{many}" not in await _running(world):
-                await asyncio.sleep(0.1)
+        await until(partial(_is_running, world, f"{name}-{many}"))
     await make(world.shown.client, RESOURCE_CLAIMS, objects.claim("big", objects.request(objects.WHOLE, 7)))
 
 
-async def _running(world: World) -> list[str]:
-    pods = await world.shown.client.list(PODS)
-    return [one.metadata.name for one in pods.items if one.status.phase == "Running"]
+async def _is_running(world: World, pod: str) -> bool:
+    return (await world.shown.client.get(PODS, pod, namespace=objects.NS)).status.phase == "Running"
 
 
 async def _route(world: World, pod: str) -> str:
@@ -88,6 +86,7 @@ def _go(one: Person, world: World, name: str) -> None:
 def test_nothing_is_in_the_way_of_anyone(
     browser: Browser, busy: World, browser_parts: Parts, look: str
 ) -> None:
+    """Nor does a phone ever scroll sideways."""
     found = {}
     with person(browser, busy.entrance, LOOKS[look]) as one:
         one.enter()
@@ -95,8 +94,15 @@ def test_nothing_is_in_the_way_of_anyone(
             _go(one, busy, name)
             if faults := one.faults(browser_parts.axe):
                 found[name] = faults
+            if look == "phone":
+                wide = one.page.evaluate("() => document.documentElement.scrollWidth")
+                assert wide <= PHONE["viewport"]["width"], name
             if os.environ.get("DRAY_PICTURES"):
                 _keep_picture(one.page, f"{name}-{look}.png")
+        if look == "phone":
+            _go(one, busy, "node")
+            one.look(".topology a").first.tap()
+            expect(one.look(".story")).to_be_visible()
         one.page.keyboard.press("Escape")
         one.look("#help").click()
         if faults := one.faults(browser_parts.axe):
@@ -115,18 +121,6 @@ def test_the_login_is_accessible(browser: Browser, world: World, browser_parts: 
         one.page.goto(world.shown.at.url)
         expect(one.page.get_by_label("Token")).to_be_focused()
         assert one.faults(browser_parts.axe) == []
-
-
-def test_a_phone_never_scrolls_sideways(browser: Browser, busy: World) -> None:
-    with person(browser, busy.entrance, PHONE) as one:
-        one.enter()
-        for name in PAGES:
-            _go(one, busy, name)
-            wide = one.page.evaluate("() => document.documentElement.scrollWidth")
-            assert wide <= PHONE["viewport"]["width"], name
-        _go(one, busy, "node")
-        one.look(".topology a").first.tap()
-        expect(one.look(".story")).to_be_visible()
 
 
 def test_a_refusal_names_who_holds_the_rest(browser: Browser, busy: World) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Request, Route, expect
 
 from dray.api.core import ObjectReference
 from dray.api.kinds import PODS
@@ -45,13 +45,18 @@ def test_a_slow_answer_is_waited_for_in_sight(visitor: Person) -> None:
 
 def test_who_leaves_the_page_takes_the_question_back(visitor: Person) -> None:
     gone: list[str] = []
-    visitor.page.on("requestfailed", lambda request: gone.append(urlsplit(request.url).path))
+
+    def note(request: Request) -> None:
+        gone.append(urlsplit(request.url).path)
+
+    visitor.page.on("requestfailed", note)
     visitor.page.route("**/api/explain*", lambda route: None)
     visitor.open("#/claims/team-a/dream")
     expect(visitor.look(".explanation .working")).to_be_visible()
-    visitor.open("#/fleet")
-    expect(visitor.look(".row").first).to_be_visible()
-    visitor.page.wait_for_timeout(50)  # what the browser tells is heard only while somebody waits for it
+    with visitor.page.expect_event("requestfailed"):
+        visitor.open("#/fleet")
+        expect(visitor.look(".row").first).to_be_visible()
+    visitor.page.remove_listener("requestfailed", note)
     assert gone == ["/api/explain"]
 
 

@@ -24,6 +24,7 @@ from dray.testing.kubernetes.tools import Tools
 from tests.e2e.deploy_cluster import CHART, NAMESPACE, DeployCluster
 from tests.e2e.deploy_manifests import EVERYTHING, MANIFESTS, PARTS, render_all, render_values
 from tests.e2e.dra_agent import GPU, SHOWS, SIM, STAYS, Json, container, pod, requests, template
+from tests.waiting import PATIENCE
 
 LOGS = Path("build/e2e-logs")
 TOKEN = "a-token-of-this-test-alone"
@@ -252,7 +253,7 @@ def status_of_process(node: DeployCluster, found: Any) -> dict[str, str]:
 def ask_dashboard(node: DeployCluster, path: str, **headers: str) -> tuple[int, Any]:
     """The status, and the answer."""
     address = node.wait_ready("dashboard")["status"]["podIP"]
-    connection = http.client.HTTPConnection(address, 9620, timeout=10.0)
+    connection = http.client.HTTPConnection(address, 9620, timeout=PATIENCE)
     try:
         connection.request("GET", path, headers={"Host": "localhost:9620", **headers})
         answer = connection.getresponse()
@@ -280,19 +281,24 @@ def test_the_dashboard_may_read_all_it_shows(node: DeployCluster) -> None:
 def test_an_update_by_helm_fails_no_pod(node: DeployCluster, tmp_path: Path) -> None:
     """helm takes over what kubectl applied. Old and new agent serve side by side, and pods start all the while."""
     old = node.wait_ready("agent")["metadata"]["uid"]
-    names = [f"during-{number}" for number in range(7)]
-    done = threading.Event()
+    names: list[str] = []
+    updated, done = threading.Event(), threading.Event()
     failed: list[str] = []
 
+    def wait(name: str) -> None:
+        try:
+            node.wait_pod(name, "Succeeded", timeout=PATIENCE)
+        except Error as error:
+            failed.append(str(error))
+
     def come_and_go() -> None:
-        for name in names:
-            node.request("POST", PODS, user(name, script=f"{SHOWS}; echo ready"))
-            time.sleep(1.0)
-        for name in names:
-            try:
-                node.wait_pod(name, "Succeeded", timeout=90.0)
-            except Error as error:
-                failed.append(str(error))
+        """Two at a time, until the update is over."""
+        while not updated.is_set() or len(names) < 7:
+            names.append(f"during-{len(names)}")
+            node.request("POST", PODS, user(names[-1], script=f"{SHOWS}; echo ready"))
+            for name in names[-2:-1]:
+                wait(name)
+        wait(names[-1])
         done.set()
 
     pods = threading.Thread(target=come_and_go)
@@ -305,6 +311,7 @@ def test_an_update_by_helm_fails_no_pod(node: DeployCluster, tmp_path: Path) -> 
         wait_until(lambda: len(node.pods_of("agent")) == 1, "the old agent to go", 60.0)
         node.wait_ready("agent", timeout=60.0)
     finally:
+        updated.set()
         pods.join(timeout=180.0)
     assert done.is_set() and failed == []
     assert {name: _log(node, name)[-1:] for name in names} == {name: ["ready"] for name in names}

@@ -190,7 +190,7 @@ def test_kills_lose_no_pod_and_leave_nothing(cluster: Cluster, tmp_path: Path) -
         print(f"{stream.done} pods, {prepared} claims prepared, {kills} kills")
         print(f"{hits} kills in the middle of a prepare, {rolled_back} claims rolled back by the next one")
         assert hits >= 1
-        assert rolled_back >= kills // 20
+        assert rolled_back >= max(1, kills // 20)
         # Nobody gave this one back: the only way out of the middle is that the next one rolls it back.
         assert f"default/{claim}" in [line["claim"] for line in node.agent.told(ROLLED_BACK)]
         node.delete_pod("patient")

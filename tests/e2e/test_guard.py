@@ -40,6 +40,7 @@ from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.campaign import campaign, seeded
 from tests.e2e.guard_process import GuardProcess, refusing, remove_hook
+from tests.waiting import PATIENCE, until
 
 NS = "dray-guarded"
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
@@ -74,7 +75,7 @@ async def wait_asked(client: Client) -> None:
     """The API server takes a moment to hear of a webhook: until then it lets everything through."""
     await add(client, "first", "second")
     await allocate(client, "first", "probe")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while await attempt(client, "second", "probe", dry_run=True) == "stored":
             await asyncio.sleep(0.05)
     for name in ("first", "second"):
@@ -170,9 +171,7 @@ async def test_parameters_of_our_drivers_are_checked_when_they_are_written(
     async with serve(GuardServer(guard, parameters, callers, Metrics()), "127.0.0.1", 0, serving) as port:
         target = Target(f"https://127.0.0.1:{port}", serving.ca.read_bytes(), callers.secret)
         await install(client, configuration(target, parameters.drivers))
-        async with asyncio.timeout(20):
-            while not await said(client, RESOURCE_CLAIMS, SPEC | {"devices": with_config("warp")}):
-                await asyncio.sleep(0.05)
+        await until(lambda: said(client, RESOURCE_CLAIMS, SPEC | {"devices": with_config("warp")}))
         for resource, spec, place in (
             (RESOURCE_CLAIMS, {"devices": with_config("warp")}, "spec.devices.config[0]"),
             (
@@ -220,13 +219,13 @@ async def test_a_write_that_another_webhook_refuses_frees_its_device(
 ) -> None:
     await add(client, "one", "two")
     async with refusing(client, tmp_path / "other", "dray-refuses"):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while (
                 fate := await attempt(client, "one", "g0")
             ) == "stored":  # the other one is not heard of yet
                 await allocate(client, "one")
         assert fate == "failed"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while await attempt(client, "two", "g0") != "stored":
             await asyncio.sleep(0.1)
     assert await check_once(client) == 1
@@ -270,7 +269,7 @@ async def test_conflicts_writers_and_kills_never_store_a_device_twice_and_leave_
     for name in names:
         await allocate(client, name)
     for name, device in zip(names, devices, strict=False):  # nothing stays reserved
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await attempt(client, name, device) != "stored":
                 await asyncio.sleep(0.1)
     assert await check_once(client) == len(devices)

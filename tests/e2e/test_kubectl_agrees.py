@@ -16,6 +16,7 @@ import pytest
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.e2e.kubectl_script import PARTS
 from tests.e2e.kubectl_side import Line, Outcome, Side
+from tests.waiting import PATIENCE
 
 _STRUCTS = "messages show values and changes as the API writes them, not as Go's internal structs"
 _WORDS = "what cannot be read is refused in words of our own"
@@ -57,7 +58,7 @@ def dray_apiserver(directory: Path) -> Iterator[Path]:
         yield directory / "admin.kubeconfig"
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=PATIENCE)
 
 
 def _play(side: Side) -> Answers:

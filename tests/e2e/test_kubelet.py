@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from dray.testing.kubernetes.tools import Tools
 from tests.e2e.busybox_root import make_root
 from tests.e2e.sample_plugin import sample_files
 from tests.e2e.scheduler_part import delete_claims, kube_scheduler
+from tests.waiting import PATIENCE, block_until
 
 Json = dict[str, Any]
 NODE, SAMPLE, DRIVER = "dray-node", "example.com/resource", "test-driver.cdi.k8s.io"
@@ -96,24 +96,18 @@ class Node:
         process = self.processes.pop(name, None)
         if process is not None:
             process.send_signal(how)
-            process.wait(30)
+            process.wait(PATIENCE)
 
     def stop_all(self) -> None:
         for name in ("driver", "plugin", "kubelet"):
             self.kill(name, signal.SIGTERM)
 
-    def until(self, condition: Callable[[], Any], what: str, seconds: float = 40) -> Any:
-        end = time.monotonic() + seconds
-        while not (found := condition()):
-            if time.monotonic() > end:
-                logs = {
-                    path.name: path.read_text(errors="replace")[-3000:] for path in self.root.glob("*.log")
-                }
-                pytest.fail(
-                    f"not in {seconds} s: {what}\n" + "\n".join(f"== {n}\n{t}" for n, t in logs.items())
-                )
-            time.sleep(0.05)
-        return found
+    def until(self, condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
+        return block_until(condition, what, self._logs, seconds)
+
+    def _logs(self) -> str:
+        logs = {path.name: path.read_text(errors="replace")[-3000:] for path in self.root.glob("*.log")}
+        return "\n".join(f"== {name}\n{text}" for name, text in logs.items())
 
     def get(self, path: str) -> Json:
         """Empty where there is no such object; any other failure is one of the test."""

@@ -22,6 +22,7 @@ from dray.processes.kubelet import run_kubelet
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.processes.kubelet_program import options
+from tests.waiting import PATIENCE
 
 NODE, NAMESPACE = "dray-events", "kubelet-events"
 PROBE = {"exec": {"command": ["true"]}}
@@ -55,7 +56,7 @@ async def create(client: Client, name: str, container: dict[str, Any], **spec: A
 
 
 async def delete(client: Client, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         with contextlib.suppress(NotFoundError):
             await client.delete(PODS, name, namespace=NAMESPACE)
             while True:
@@ -66,7 +67,7 @@ async def delete(client: Client, name: str) -> None:
 async def wait(client: Client, pod: str, reason: str, count: int = 1) -> Event:
     """The event, once it was seen so often."""
     selection = Selection(NAMESPACE, fields=f"involvedObject.name={pod},reason={reason}")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = (await client.list(EVENTS, selection)).items
             if found and found[0].count >= count:

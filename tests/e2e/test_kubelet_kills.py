@@ -13,7 +13,6 @@ import random
 import shutil
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from tests.e2e.killed_node import GPUS, RUNC_CALLS, KilledNode, Seen
 from tests.e2e.kills_scheduler import CLAIM_DEVICES, OVER, Scheduler
 from tests.processes.fault_points import ANY, EFFECTS, STEPS, Target, rarest
 from tests.processes.kubelet_program import NODE
+from tests.waiting import PATIENCE, block_until
 
 POINTS = (*STEPS, *EFFECTS, *RUNC_CALLS, PREPARING, UNPREPARING)
 KILLS = campaign(6, 500)
@@ -45,12 +45,8 @@ class World:
     """Uids of pods that were on the kubelet's record when it died: they may not be rejected."""
     rejected: Counter[str] = field(default_factory=Counter)
 
-    def until(self, condition: Callable[[], bool], seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                pytest.fail(self._story())
-            time.sleep(0.05)
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        block_until(condition, "", self._story, seconds)
 
     def _story(self) -> str:
         facts = {

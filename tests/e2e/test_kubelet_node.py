@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -24,6 +24,7 @@ from dray.kubelet.pods.sources import follow_api
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane
+from tests.waiting import until, wait_until
 
 NODE, GPU = "dray-node", "example.com/gpu"
 
@@ -67,17 +68,21 @@ def keeper(client: Client, changing: Changing, *, reset: bool = False) -> NodeKe
     )
 
 
-async def node_until(client: Client, wanted: dict[str, tuple[str, str]]) -> Node:
-    """Wait until the node has these pairs of capacity and allocatable."""
-    async with asyncio.timeout(10):
-        while True:
-            with contextlib.suppress(NotFoundError):
-                node = await client.get(NODES, NODE)
-                capacity, free = node.status.capacity, node.status.allocatable
-                found = {name: (str(capacity.get(name)), str(free.get(name))) for name in wanted}
-                if found == wanted:
-                    return node
-            await asyncio.sleep(0.05)
+async def node_until(
+    client: Client, wanted: dict[str, tuple[str, str]], nudge: Callable[[], None] = lambda: None
+) -> Node:
+    """Wait until the node has these pairs of capacity and allocatable; nudge before each look."""
+
+    async def look() -> Node | None:
+        nudge()
+        with contextlib.suppress(NotFoundError):
+            node = await client.get(NODES, NODE)
+            capacity, free = node.status.capacity, node.status.allocatable
+            found = {name: (str(capacity.get(name)), str(free.get(name))) for name in wanted}
+            return node if found == wanted else None
+        return None
+
+    return await until(look)
 
 
 async def test_the_node_is_made_kept_and_made_again(client: Client) -> None:
@@ -93,10 +98,8 @@ async def test_the_node_is_made_kept_and_made_again(client: Client) -> None:
         assert (lease.spec.holder_identity, lease.spec.lease_duration_seconds) == (NODE, 40)
         await client.delete(NODES, NODE)
         changing.set(3, 1)
-        changing.set(3, 1)
-        await asyncio.sleep(0.2)
-        changing.set(3, 1)
-        await node_until(client, {GPU: ("3", "1")})
+        # Found to be gone at one change, made again at the next.
+        await node_until(client, {GPU: ("3", "1")}, lambda: changing.set(3, 1))
         changing.set(deleted=(GPU,))
         await node_until(client, {GPU: ("0", "0")})
     assert str(kept.allocatable[GPU]) == "0"
@@ -121,30 +124,31 @@ async def test_pods_come_from_the_server_and_statuses_go_back(client: Client) ->
         taken.clear()
         taken.update({pod.metadata.name: pod for pod in pods})
 
+    async def is_running(name: str) -> bool:
+        return (await client.get(PODS, name, namespace="default")).status.phase == "Running"
+
     spec = {"nodeName": NODE, "containers": [{"name": "a", "image": "i"}], "terminationGracePeriodSeconds": 5}
     async with (
         running(statuses.run(), name="statuses"),
         running(follow_api(client, NODE, take), name="pods"),
-        asyncio.timeout(20),
     ):
         await client.create(PODS, {"metadata": {"name": "mine", "namespace": "default"}, "spec": spec})
-        await client.create(
+        other = await client.create(
             PODS, {"metadata": {"name": "other", "namespace": "default"}, "spec": spec | {"nodeName": "else"}}
         )
-        while "mine" not in taken:
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: "mine" in taken)
         assert list(taken) == ["mine"]
         pod = taken["mine"]
         for phase in ("Pending", "Running", "Running"):
             statuses.tell(pod, PodStatus(phase=phase, start_time=pod.metadata.creation_timestamp))
-        while (await client.get(PODS, "mine", namespace="default")).status.phase != "Running":
-            await asyncio.sleep(0.02)
+        await until(lambda: is_running("mine"))
         await client.delete(PODS, "mine", namespace="default")
-        while taken["mine"].metadata.deletion_timestamp is None:
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: taken["mine"].metadata.deletion_timestamp)
         statuses.ended(taken["mine"])
-        while taken:
-            await asyncio.sleep(0.02)
+        await wait_until(lambda: not taken)
         statuses.tell(pod, PodStatus(phase="Failed"))  # it is gone: nothing happens
-        await asyncio.sleep(0.2)
+        statuses.tell(other, PodStatus(phase="Running"))
+        await until(lambda: is_running("other"))
+        with pytest.raises(NotFoundError):
+            await client.get(PODS, "mine", namespace="default")
         await client.delete(PODS, "other", namespace="default")

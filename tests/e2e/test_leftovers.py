@@ -21,6 +21,7 @@ from dray.testing.kubernetes import leftovers
 from dray.testing.kubernetes.part import wait_until
 from dray.testing.kubernetes.tools import Tools
 from tests.e2e.containerd_part import containerd
+from tests.waiting import PATIENCE
 
 # Starts a cluster with a running pod, tells where it is, and waits to be ended.
 OWNER = """
@@ -55,7 +56,7 @@ class Owner:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.communicate(timeout=10.0)
+        self.process.communicate(timeout=PATIENCE)
 
     def remains(self) -> list[str]:
         return leftovers.remains(self.directory, self.ports)
@@ -72,7 +73,7 @@ def test_stop_leaves_nothing(owner: Owner) -> None:
     kinds = {line.split()[0] for line in owner.remains()}
     assert kinds == {"process", "cgroup", "port", "file"}, "the check must see what it looks for"
     assert leftovers.is_live(owner.directory)
-    owner.process.communicate("", timeout=30.0)
+    owner.process.communicate("", timeout=PATIENCE)
     assert owner.process.returncode == 0
     assert owner.remains() == []
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from dray.errors import UnavailableError
 from dray.testing.kubernetes import leftovers
 from dray.testing.machine import Machine
 from dray.testing.machine.hardware import KEYBOARD, MOUSE, STICK
+from tests.waiting import PATIENCE, block_until
 
 pytest_plugins = ("dray.testing.machine.fixture",)
 
@@ -240,7 +240,7 @@ def test_programs_run_beside_each_other_with_input_output_and_status(machine: Ma
     slow = machine.start(["sh", "-c", "read word; echo $word; echo no >&2; exit 7"])
     assert machine.run(["cat"], stdin="ä\n" * 50_000).stdout == "ä\n" * 50_000
     slow.write("yes\n")
-    assert slow.wait(10.0) == 7
+    assert slow.wait(PATIENCE) == 7
     assert (slow.stdout, slow.stderr) == ("yes\n", "no\n")
 
 
@@ -251,7 +251,7 @@ def test_what_takes_too_long_or_cannot_start_is_told(machine: Machine) -> None:
         machine.run(["/nothing/there"])
     # A process may end between its name and its content.
     commands = "for file in /proc/[0-9]*/cmdline; do (tr '\\0' ' ' < $file) 2> /dev/null || true; echo; done"
-    _until(lambda: "sleep 1000" not in machine.shell(commands).splitlines())
+    block_until(lambda: "sleep 1000" not in machine.shell(commands).splitlines())
 
 
 def test_nothing_of_this_machine_can_be_written(machine: Machine) -> None:
@@ -264,10 +264,10 @@ def test_nothing_of_this_machine_can_be_written(machine: Machine) -> None:
 
 def test_when_the_owner_is_killed_nothing_is_left() -> None:
     with subprocess.Popen([sys.executable, "-c", STARTS_ONE], start_new_session=True) as owner:
-        directory = _until(lambda: _locked_by(owner.pid))
-        _until((directory / "guest").exists)
+        directory = block_until(lambda: _locked_by(owner.pid))
+        block_until((directory / "guest").exists)
         os.kill(owner.pid, signal.SIGKILL)
-    _until(lambda: leftovers.remains(directory) == [])
+    block_until(lambda: leftovers.remains(directory) == [])
 
 
 def _locked_by(pid: int) -> Path | None:
@@ -276,11 +276,3 @@ def _locked_by(pid: int) -> Path | None:
     with suppress(FileNotFoundError):  # files come and go
         files = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
     return next((path for path in leftovers.directories() if str(path / leftovers.LOCK) in files), None)
-
-
-def _until(question: Any) -> Any:
-    deadline = time.monotonic() + 30.0
-    while not (answer := question()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return answer

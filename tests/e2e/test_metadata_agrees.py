@@ -34,6 +34,7 @@ from tests.drivers.machine import build
 from tests.drivers.nvidia.cards import watched
 from tests.oracle_cdi.program import CdiOracle
 from tests.oracle_driver.program import DriverOracle
+from tests.waiting import PATIENCE
 
 Json = dict[str, Any]
 KINDS = ("pci", "mdev", "nvidia")
@@ -158,7 +159,7 @@ class Container:
     async def prepare(self, claims: Sequence[Claim]) -> list[str]:
         """The names of CDI devices that the kubelet is answered, by a driver for each kind."""
         answered: list[str] = []
-        async with asyncio.timeout(30), AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE), AsyncExitStack() as stack:
             for kind in KINDS:
                 mine = [claim for claim in claims if any(wish.kind == kind for wish in claim.wishes)]
                 preparer = await stack.enter_async_context(self.preparer(kind, mine))
@@ -260,7 +261,7 @@ async def test_an_unprepared_claim_is_not_read(devices: dict[str, list[Device]],
     with CdiOracle() as cdi, DriverOracle() as oracle:
         container.mount(cdi, await container.prepare([claim]))
         assert container.look(oracle, claim, wish)["error"] == ""
-        async with asyncio.timeout(30), container.preparer("mdev", [claim]) as preparer:
+        async with asyncio.timeout(PATIENCE), container.preparer("mdev", [claim]) as preparer:
             await preparer.unprepare(ref_of(claim.object))
         answer = container.look(oracle, claim, wish)
     assert "no such file" in answer["error"]

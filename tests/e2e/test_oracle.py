@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import campaign, seeded
+from tests.cases import read_cases
 from tests.go_oracle import Answer, Case
 from tests.oracle.compare import Comparer, compare, random_cases
 from tests.oracle.corpus import ALLOCATION, SELECTOR, TIER_SIZES
@@ -18,7 +19,7 @@ RECORDED = ALLOCATION.parent / "recorded.jsonl"
 
 
 def read(path: Path) -> list[Case]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return read_cases(path)
 
 
 def sample(cases: list[Case]) -> list[Case]:

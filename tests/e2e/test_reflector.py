@@ -24,6 +24,7 @@ from dray.errors import ConflictError, Error, NotFoundError
 from dray.runtime.backoff import BackoffPolicy
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.campaign import campaign
+from tests.waiting import PATIENCE
 
 ROUNDS = campaign(4, 20)
 WRITERS = 4
@@ -243,7 +244,7 @@ async def test_old_versions_expire_after_compaction(killable: ControlPlane) -> N
         await asyncio.to_thread(killable.start_apiserver)
         with pytest.raises(ExpiredError):
             async with client.watch(CONFIG_MAPS, resource_version=first.resource_version) as watch:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE):
                     await anext(watch)
         with pytest.raises(ExpiredError):
             await client.list_page(CONFIG_MAPS, limit=1, continue_token=first.continue_token)

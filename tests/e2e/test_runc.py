@@ -31,7 +31,15 @@ from dray.testing.kubernetes.tools import Tools
 from tests.e2e.busybox_root import make_root
 from tests.e2e.cgroups import cgroups_like
 from tests.kubelet.pods.test_environment import Objects
-from tests.kubelet.runtimes.conformance import KeptConformance, World, told, wait_log, wait_state, wait_text
+from tests.kubelet.runtimes.conformance import (
+    KeptConformance,
+    World,
+    told,
+    wait_gone,
+    wait_log,
+    wait_state,
+    wait_text,
+)
 
 
 @pytest.fixture(scope="module")
@@ -132,9 +140,7 @@ async def test_host_pid_and_nothing_of_it_stays(world: World, settings: RuncSett
     script = f"[ $$ -gt 1 ] && echo seen; (while :; do echo >> {beat}; sleep 0.02; done) & until [ -s {beat} ]; do sleep 0.02; done"
     async with RuncRuntime(settings) as runtime:
         assert await ran(world, runtime, world.container(script), pid=True) == ["seen"]
-    size = beat.stat().st_size
-    await asyncio.sleep(0.1)
-    assert beat.stat().st_size == size
+    await wait_gone(beat)
 
 
 async def test_devices_and_their_permissions(world: World, settings: RuncSettings) -> None:

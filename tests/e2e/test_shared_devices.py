@@ -21,6 +21,7 @@ from tests.campaign import campaign, seeded
 from tests.e2e import shared_workload as workload
 from tests.e2e.claim_witness import Witness
 from tests.e2e.shared_cluster import Shared, shared
+from tests.waiting import PATIENCE
 
 PODS_IN_ALL = campaign(60, 1000)
 NODES_IN_ALL = campaign(3, 20)
@@ -110,7 +111,7 @@ async def settle(both: Shared) -> None:
     """The controllers have their own pace."""
     found = ["not looked yet"]
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while found:
                 await asyncio.sleep(0.2)
                 found = disorder(await both.picture())
@@ -125,7 +126,7 @@ async def wait_asked(client: Client) -> None:
     )
     one = {"request": "r", "driver": workload.WHOLE, "pool": "none", "device": "d"}
     change = {"status": {"allocation": {"devices": {"results": [one, one]}}}}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client.patch(

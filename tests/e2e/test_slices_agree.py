@@ -34,13 +34,12 @@ from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.testing.kubernetes.control_plane import ControlPlane
 from tests.campaign import seeds
 from tests.dra.pools import DRIVER, pool
-from tests.dra.test_publish import QUICK, Seen
+from tests.dra.test_publish import QUICK, Seen, looked_again, touch
 from tests.oracle_driver.program import DriverOracle
 from tests.oracle_driver.states import LONG_AGO, Case, Found, random_case, with_twin
+from tests.waiting import PATIENCE
 
 FIRST_SEED, AT_ONCE = 318, 20
-CALMED = 0.3
-"""Seconds in which a second round of calls would show."""
 Json = dict[str, Any]
 
 
@@ -84,7 +83,7 @@ async def serving(kubeconfig: Path) -> AsyncIterator[Server]:
         try:
             yield server
         finally:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 await server.leave()
 
 
@@ -140,12 +139,14 @@ async def _publish(server: Server, case: Case) -> End:
     seen = Seen()
     async with SlicePublisher(server.client, server.owner(case), QUICK, observer=seen) as publisher:
         publisher.want(case.wanted)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await publisher.wait_published()
-        await asyncio.sleep(CALMED)
+        verbs = Counter(seen.verbs)
+        end = await _end(server, case, (verbs["create"], verbs["update"], verbs["delete"]))
+        await looked_again(seen, lambda: touch(server.client, case.node))
+        assert Counter(seen.verbs) == verbs, "there is no second round"
     assert seen.failures == []
-    verbs = Counter(seen.verbs)
-    return await _end(server, case, (verbs["create"], verbs["update"], verbs["delete"]))
+    return end
 
 
 async def _end(server: Server, case: Case, calls: tuple[int, int, int]) -> End:

@@ -18,6 +18,7 @@ from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.dra.status import ClaimStatus
 from dray.runtime.clock import SystemClock
 from dray.testing.kubernetes.control_plane import ControlPlane
+from tests.waiting import PATIENCE, wait_until
 
 DRIVER = "tape.example.com"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -86,14 +87,12 @@ async def test_status_is_written_whatever_the_notation_of_parameters(
         await make_claim(admin, name, NOTATIONS[name])
         claim = await client.get(RESOURCE_CLAIMS, name, namespace="default")
         status = ClaimStatus(client, DRIVER, SystemClock())
-        async with asyncio.timeout(20), status.writing():
+        async with asyncio.timeout(PATIENCE), status.writing():
             status.prepared(claim, (PreparedDevice(("main",), "pool", "dev-1"),))
-            while not status.is_idle:
-                await asyncio.sleep(0.02)
+            await wait_until(lambda: status.is_idle)
             found = await client.get(RESOURCE_CLAIMS, name, namespace="default")
             status.unprepared(ClaimRef("default", name, claim.metadata.uid))
-            while not status.is_idle:
-                await asyncio.sleep(0.02)
+            await wait_until(lambda: status.is_idle)
         after = await client.get(RESOURCE_CLAIMS, name, namespace="default")
         await admin.delete(RESOURCE_CLAIMS, name, namespace="default")
     assert [one.device for one in found.status.devices] == (["dev-1"] if WRITTEN[name] else [])

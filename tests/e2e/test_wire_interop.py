@@ -28,7 +28,7 @@ from dray.wire.serve import serve
 from dray.wire.service import Client, Service, Streaming, methods_of
 from dray.wire.status import ERRORS, Code, status_of
 from tests.e2e.wire_peer import peer_program
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 from tests.wire.samples import Plugin, devices, filled, ids_of, request_for
 
 SERVICES: list[type[Service[Any]]] = [
@@ -90,7 +90,7 @@ async def running(peer: Path, command: str, path: Path) -> AsyncIterator[asyncio
     try:
         yield process
     finally:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await process.communicate(b"")
     assert process.returncode == 0
 
@@ -110,7 +110,7 @@ class GoClient:
         if request is not None:
             asked["request"] = plain(request)
         self._in.write(json.dumps(asked).encode() + b"\n")
-        answer: Answer = json.loads(await asyncio.wait_for(self._out.readline(), 30))
+        answer: Answer = json.loads(await asyncio.wait_for(self._out.readline(), PATIENCE))
         return answer
 
 
@@ -129,7 +129,7 @@ async def go_server(
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(json.dumps(scripts).encode() + b"\n")
-        assert await asyncio.wait_for(process.stdout.readline(), 30) == b'"serving"\n'
+        assert await asyncio.wait_for(process.stdout.readline(), PATIENCE) == b'"serving"\n'
         yield process.stdout
 
 
@@ -177,7 +177,7 @@ async def test_we_call_go(peer: Path, socket_path: Path, service: type[Service[A
                     assert [answer async for answer in stream] == answers[method.path]
             else:
                 assert await call(request) == answers[method.path][0]
-            line = json.loads(await asyncio.wait_for(requests.readline(), 10))
+            line = json.loads(await asyncio.wait_for(requests.readline(), PATIENCE))
             assert line == {"method": method.path, "request": plain(request)}
 
 
@@ -209,7 +209,7 @@ async def test_a_go_stream_ends_when_either_side_says_so(peer: Path, socket_path
         async with serve(socket_path, [DevicePluginService(plugin)]):
             answer = await go.call("/v1beta1.DevicePlugin/ListAndWatch", take=3)
             assert [len(update.get("devices", [])) for update in answer["responses"]] == [0, 20_000, 1]
-            await asyncio.wait_for(plugin.left.wait(), 5)
+            await asyncio.wait_for(plugin.left.wait(), PATIENCE)
             plugin.listed = 0
             stream = group.create_task(go.call("/v1beta1.DevicePlugin/ListAndWatch"))
             await wait_until(lambda: plugin.listed == 3)

@@ -21,6 +21,7 @@ from dray.hardware.shared_libraries import (
 )
 from tests.campaign import campaign, seeded
 from tests.hardware.elf_files import elf, library, new_cache, old_cache
+from tests.waiting import PATIENCE
 
 ENTRIES = [("libcuda.so.1", "/usr/lib/x86_64-linux-gnu/libcuda.so.1"), ("libz.so.1", "/lib/libz.so.1")]
 WANTED = tuple(CachedLibrary(name, path) for name, path in ENTRIES)
@@ -57,7 +58,7 @@ def test_caches_of_the_real_ldconfig(root: HostRoot, form: str) -> None:
     shutil.copy(real.path, directory / real.name)
     (root.path / "etc/ld.so.conf").write_text("/usr/lib/here\n")
     ldconfig = shutil.which("ldconfig", path="/usr/sbin:/sbin:/usr/bin") or "ldconfig"
-    subprocess.run([ldconfig, "-r", root.path, "-X", "-c", form], check=True, timeout=20)
+    subprocess.run([ldconfig, "-r", root.path, "-X", "-c", form], check=True, timeout=PATIENCE)
     assert read_loader_cache(root) == (CachedLibrary(real.name, f"/usr/lib/here/{real.name}"),)
 
 

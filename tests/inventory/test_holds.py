@@ -18,7 +18,7 @@ from dray.inventory.ledger import Door, Hold, KubeletLook
 from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.runtime.tasks import running
 from tests.inventory.conftest import claim, gpu
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 RESOURCE = "example.com/gpu"
 A, B = ClaimRef("default", "a", "uid-a"), ClaimRef("default", "b", "uid-b")
@@ -413,10 +413,11 @@ async def test_a_full_disk_is_told_once_until_it_was_written_again(
     text = "who holds what is not on disk"
 
     async def pass_time(condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not condition():
-                await clock.advance(1.0)
-                await asyncio.sleep(0.002)
+        async def look() -> bool:
+            await clock.advance(1.0)
+            return condition()
+
+        await until(look)
 
     with Holds(path, clock) as holds:
         blocked.mkdir()

@@ -147,7 +147,9 @@ async def test_get_says_what_list_says(tmp_path: Path) -> None:
     node = Node(active=[pod("busy"), pod("idle", ["one", "two"])])
     node.held["uid-busy", "main"] = {"a.com/x": [Located("x1", (1, 0)), Located("x0")]}
     async with node.serving(tmp_path) as (client, _):
-        for listed in (await client.list(LIST)).pod_resources:
+        found = (await client.list(LIST)).pod_resources
+        assert [one.name for one in found] == ["busy", "idle"]
+        for listed in found:
             request = GetPodResourcesRequest(pod_name=listed.name, pod_namespace="default")
             assert (await client.get(request)).pod_resources == listed
             assert len(devices_of(listed)) == (3 if listed.name == "busy" else 0)

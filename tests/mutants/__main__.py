@@ -1,10 +1,13 @@
 """`make mutants`: change the code of a room in one place at a time, and see whether its tests notice.
 
 draw          write the sample (once, before the tests are changed)
+gone ROOM…    print the rows of the sample whose line is not in the code any more; exit status 1 where there are some
+redraw ROOM…  put others in their place, always the same, and print them: `run` or `new` tries them
 run ROOM…     try the mutants of the sample, all rooms where none is named, and print the table
 again ROOM…   try only those that no test killed in the last run, with more time for each test
+new ROOM…     try only those that were not tried yet
 table         print the table of the last runs
-survivors     print what no test met and nobody called equivalent
+survivors     print what no test met and nobody called equivalent, what was not tried, and what is gone
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from tests.mutants.record import Calm, record
 from tests.mutants.report import survivors, table
 from tests.mutants.rooms import ROOMS, rooms
 from tests.mutants.run import run
-from tests.mutants.sample import draw, write_sample
+from tests.mutants.sample import draw, forget_gone, gone, read_sample, redraw, write_sample
 from tests.mutants.worker import work
 
 
@@ -28,9 +31,23 @@ def main(arguments: list[str]) -> int:
     match command:
         case "draw":
             write_sample(mutant for room in ROOMS for mutant in draw(room))
-        case "run" | "again":
+        case "gone":
+            lost = [one for room in rooms(names) for one in gone(room)]
+            print(*(f"{one.room}\t{one.key}\t{one.text}" for one in lost), sep="\n")
+            return 1 if lost else 0
+        case "redraw":
+            drawn = {room.name: redraw(room) for room in rooms(names)}
+            others = [one for one in read_sample() if one.room not in drawn]
+            whole = [*others, *(one for rows, _ in drawn.values() for one in rows)]
+            order = [room.name for room in ROOMS]
+            write_sample(sorted(whole, key=lambda one: (order.index(one.room), one)))
+            forget_gone()
+            print(
+                *(f"{one.room}\t{one.key}\t{one.text}" for _, new in drawn.values() for one in new), sep="\n"
+            )
+        case "run" | "again" | "new":
             for room in rooms(names):
-                run(room, only_survivors=command == "again")
+                run(room, command)
             print(table())
         case "table":
             print(table())

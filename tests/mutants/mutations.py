@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +41,11 @@ class Mutant:
         return f"{self.module}:{self.line}:{self.column}:{self.operator}"
 
     @property
+    def place(self) -> tuple[str, int, int, str]:
+        """What counts once, however many changes of one kind there are."""
+        return self.module, self.line, self.column, self.family
+
+    @property
     def family(self) -> str:
         """The kind of the change: one operator stands in the place of another, whichever that is."""
         return self.operator.split("_")[0]
@@ -58,14 +63,30 @@ def mutants(room: str, path: Path) -> Iterator[Mutant]:
             yield Mutant(room, module, line, column, operator, occurrence, lines[line - 1].strip())
 
 
+def located(mutant: Mutant) -> Mutant | None:
+    """The mutant where its place is today: the line may have moved. None where it is gone."""
+    if not mutant.path.exists():
+        return None
+    source = mutant.path.read_text()
+    lines = source.splitlines()
+    same = [
+        (abs(line - mutant.line), occurrence, line)
+        for _, occurrence, (line, column) in _places(source, mutant.operator)
+        if column == mutant.column and lines[line - 1].strip() == mutant.text
+    ]
+    if not same:
+        return None
+    _, occurrence, line = min(same)
+    return replace(mutant, line=line, occurrence=occurrence)
+
+
 def mutated(mutant: Mutant) -> str:
     """The text of the file with the change; empty where the place is gone."""
-    source = mutant.path.read_text()
-    occurrence = _occurrence(mutant, source)
-    if occurrence is None:
+    here = located(mutant)
+    if here is None:
         return ""
     try:
-        changed: str = mutate_code(source, _operator(mutant.operator), occurrence) or ""
+        changed: str = mutate_code(here.path.read_text(), _operator(here.operator), here.occurrence) or ""
     except AttributeError:  # cosmic-ray 8.7 cannot replace a dotted name in `except (a.b, c):`
         return ""
     return changed
@@ -79,17 +100,6 @@ def is_change(mutant: Mutant) -> bool:
     except SyntaxError:
         return False
     return bool(text) and ast.dump(ast.parse(text)) != ast.dump(ast.parse(mutant.path.read_text()))
-
-
-def _occurrence(mutant: Mutant, source: str) -> int | None:
-    """The place in the file as it is today: the line may have moved."""
-    lines = source.splitlines()
-    same = [
-        (abs(line - mutant.line), occurrence)
-        for _, occurrence, (line, column) in _places(source, mutant.operator)
-        if column == mutant.column and lines[line - 1].strip() == mutant.text
-    ]
-    return min(same)[1] if same else None
 
 
 @cache

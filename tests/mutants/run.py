@@ -17,8 +17,12 @@ JOBS = int(os.environ.get("JOBS", "4"))
 """Twice the cores: a mutant that makes a test wait for ever costs time, not work."""
 
 
-def run(room: Room, only_survivors: bool) -> None:
-    """Try the room's mutants and keep the outcomes. Survivors and time-outs get more time: a test may have a limit itself."""
+def run(room: Room, which: str = "run") -> None:
+    """Try the room's mutants and keep the outcomes: all (`run`), those that were not tried (`new`) or not killed (`again`).
+
+    Survivors and time-outs get more time: a test may have a limit itself.
+    """
+    only_survivors = which == "again"
     if only_survivors:
         os.environ["MUTANT_SECONDS"] = "25"
     started = time.monotonic()
@@ -28,7 +32,9 @@ def run(room: Room, only_survivors: bool) -> None:
     numbers = [
         number
         for number, one in enumerate(one for one in read_sample() if one.room == room.name)
-        if not only_survivors or (one.key not in idle and outcomes.get(one.key, ("", ""))[0] != KILLED)
+        if which == "run"
+        or (which == "new" and one.key not in outcomes)
+        or (only_survivors and one.key not in idle and outcomes.get(one.key, ("", ""))[0] != KILLED)
     ]
     answers = BUILD / f"{room.name}.answers"
     answers.write_text("")

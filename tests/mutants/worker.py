@@ -22,7 +22,7 @@ from types import CodeType, FunctionType
 
 import pytest
 
-from tests.mutants.mutations import Mutant, is_in_function, mutated
+from tests.mutants.mutations import Mutant, is_in_function, located, mutated
 from tests.mutants.record import ARGUMENTS, BUILD, Calm, Record, read_record
 from tests.mutants.rooms import SOURCE, rooms
 from tests.mutants.sample import read_outcomes, read_sample
@@ -67,10 +67,12 @@ class Worker:
         functions: Sequence[FunctionType],
         mutant: Mutant,
     ) -> tuple[str, str]:
-        text = mutated(mutant)
-        if not text:
+        text, first = mutated(mutant), self._met_by.get(mutant.key, "")
+        here = located(mutant)
+        if not text or here is None:
             return GONE, ""
-        chosen = [one for one in self._record.of(mutant, self._met_by.get(mutant.key, "")) if one in items]
+        mutant = here
+        chosen = [one for one in self._record.of(mutant, first) if one in items]
         if not chosen:
             return UNTESTED, ""
         outcome, test = SURVIVED, ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 from tests.allocation.dice import TIERS
 from tests.allocation.generate import generate_case
+from tests.cases import read_cases
 from tests.cel.generate import generate_selector_case
-from tests.go_oracle import Case
 from tests.oracle.corpus import ALLOCATION, SELECTOR, TIER_SIZES
 from tests.oracle.outcomes import ALLOCATION_ERRORS, allocation_outcome, selector_outcome
 from tests.oracle.shrink import shrink
@@ -16,24 +15,20 @@ from tests.oracle.shrink import shrink
 MOST_BYTES = 1_500_000
 
 
-def cases(path: str) -> list[Case]:
-    return [json.loads(line) for line in path.splitlines()]
-
-
 def test_allocator_cases_are_those_of_the_generator() -> None:
-    for case in cases(ALLOCATION.read_text()):
+    for case in read_cases(ALLOCATION):
         seed = int(case["name"].rpartition("-")[2])
         assert case == generate_case(seed, tier=case["tier"]) | {"answer": case["answer"]}
 
 
 def test_selector_cases_are_those_of_the_generator() -> None:
-    for case in cases(SELECTOR.read_text()):
+    for case in read_cases(SELECTOR):
         made = generate_selector_case(int(case["name"].rpartition("-")[2]))
         assert case == made | {"answer": case["answer"]}
 
 
 def test_allocator_cases_cover_tiers_features_and_outcomes() -> None:
-    found = cases(ALLOCATION.read_text())
+    found = read_cases(ALLOCATION)
     assert Counter(case["tier"] for case in found) == TIER_SIZES
     assert {feature for case in found for feature in case["features"]} == set(TIERS["experimental"])
     outcomes = Counter(allocation_outcome(case["answer"]) for case in found)
@@ -46,9 +41,7 @@ def test_allocator_cases_cover_tiers_features_and_outcomes() -> None:
 
 
 def test_selector_cases_cover_outcomes() -> None:
-    outcomes = Counter(
-        selector_outcome(case["answer"]).partition(":")[0] for case in cases(SELECTOR.read_text())
-    )
+    outcomes = Counter(selector_outcome(case["answer"]).partition(":")[0] for case in read_cases(SELECTOR))
     assert outcomes.total() == 500
     assert min(outcomes["match"], outcomes["error"], outcomes["compile error"]) >= 50
 

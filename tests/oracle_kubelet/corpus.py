@@ -7,6 +7,7 @@ from collections import Counter
 from itertools import count
 from pathlib import Path
 
+from tests.cases import read_cases
 from tests.go_oracle import Answer, Case
 from tests.oracle_kubelet.compare import DEVICES, MERGE, Kind, outcomes
 from tests.oracle_kubelet.program import KubeletOracle
@@ -21,7 +22,7 @@ REPEATS = 12
 
 def committed(kind: Kind) -> list[Case]:
     """The cases, each with the oracle's view of it under `answer`."""
-    return [json.loads(line) for line in (CASES / f"{kind.question}.jsonl").read_text().splitlines()]
+    return read_cases(CASES / f"{kind.question}.jsonl")
 
 
 def write_corpus(kind: Kind) -> Path:

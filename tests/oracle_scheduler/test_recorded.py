@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from datetime import UTC, datetime
 
 import pytest
 
+from tests.cases import read_cases
 from tests.oracle_scheduler.agreement import differences
 from tests.oracle_scheduler.corpus import RECORDED, SIZE, Json
 from tests.oracle_scheduler.ours import World
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
-CASES: list[Json] = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+CASES: list[Json] = read_cases(RECORDED)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["seed"]))

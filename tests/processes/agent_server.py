@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
 from yarl import URL
 
 from dray.api.codec import encode
@@ -23,6 +22,7 @@ from dray.client.kubeconfig import find_access
 from dray.processes.agent_config.config_place import KUBEVIRTS
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.tasks import wait_first
+from tests.waiting import until
 
 Json = dict[str, Any]
 NODE, NS = "node-1", "default"
@@ -101,9 +101,7 @@ class AgentServer:
         async def is_served() -> bool:
             return bool((await self.client.raw(Request("GET", "/apis/kubevirt.io/v1")))["resources"])
 
-        async with asyncio.timeout(60):
-            while not await is_served():
-                await asyncio.sleep(0.05)
+        await until(is_served)
 
     async def put_kubevirt(self, configuration: Any, name: str = "kubevirt") -> None:
         """Made, or changed."""
@@ -155,12 +153,3 @@ async def agent_server(directory: Path) -> AsyncIterator[AgentServer]:
             yield server
         finally:
             await server.stop()
-
-
-async def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            while not condition():
-                await asyncio.sleep(0.01)
-    except TimeoutError:
-        pytest.fail(f"waited {seconds:g} s for {what}")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,6 +13,7 @@ from dray.processes.agent import AgentOptions, run_agent
 from dray.runtime.tasks import running
 from tests.drivers.machine import Machine, build
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import PATIENCE, wait_until
 
 
 @dataclass
@@ -59,13 +59,8 @@ class Node:
         async with self.kubelet.running(), self.agent(config):
             yield self.kubelet
 
-    async def wait(self, condition: Callable[[], bool], what: str, limit: float = 60) -> None:
-        try:
-            async with asyncio.timeout(limit):
-                while not condition():
-                    await asyncio.sleep(0.01)
-        except TimeoutError:
-            pytest.fail(f"waited {limit:g} s for {what}; the kubelet has {self.kubelet.lists}")
+    async def wait(self, condition: Callable[[], bool], what: str, limit: float = PATIENCE) -> None:
+        await wait_until(condition, what, lambda: f"the kubelet has {self.kubelet.lists}", limit)
 
     async def wait_list(self, resource: str, wanted: dict[str, str]) -> None:
         await self.wait(

@@ -16,7 +16,7 @@ from pathlib import Path
 from dray.apiserver.check import check_store
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
-from tests.scheduler.live import until
+from tests.waiting import until
 
 _ALARM = re.compile(r"level=error|[Tt]raceback|never retrieved|left behind")
 PATIENCE = 60.0
@@ -59,7 +59,7 @@ class Program:
             assert self._process.returncode is None or text in said, said
             return text in said
 
-        await until(is_there, PATIENCE)
+        await until(is_there)
 
     async def kill(self) -> None:
         await self.end(signal.SIGKILL)
@@ -73,7 +73,7 @@ class Program:
         else:
             process.send_signal(signal.SIGCONT)
             process.send_signal(number)
-        return await asyncio.wait_for(process.wait(), 30)
+        return await asyncio.wait_for(process.wait(), PATIENCE)
 
     def pause(self) -> None:
         os.kill(self.pid, signal.SIGSTOP)

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.waiting import wait_until
+
 
 @dataclass
 class CuttingProxy:
@@ -97,5 +99,4 @@ async def cutting_proxy(
         proxy.cut_all()
         async with asyncio.timeout(60):
             await server.wait_closed()
-            while proxy._open:
-                await asyncio.sleep(0.01)
+            await wait_until(lambda: not proxy._open)

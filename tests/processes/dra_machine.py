@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dray.api.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.cdi.spec import read_spec
 from dray.dra.claims.books import CHECKPOINT
@@ -37,6 +35,7 @@ from tests.processes.agent_server import AgentServer, agent_server
 from tests.processes.dra_program import LOG, NODE, TARGET
 from tests.processes.fault_points import Target, deaths
 from tests.small_kubelet import SmallKubelet
+from tests.waiting import PATIENCE, until
 
 Json = dict[str, Any]
 SIM, GPU = "sim.dray.internal", "example.com/gpu"
@@ -144,7 +143,7 @@ class DraMachine:
         """As a kubelet does that finds the socket; False where there is nobody."""
         path = self.root / f"kubelet/plugins_registry/{SIM}-reg.sock"
         try:
-            async with connect(path, timeout=5) as channel:
+            async with connect(path, timeout=PATIENCE) as channel:
                 info = await RegistrationClient(channel).get_info(InfoRequest())
                 assert (info.name, info.endpoint) == (SIM, str(self.data_dir / "dra.sock"))
                 told = RegistrationStatus(plugin_registered=True)
@@ -295,12 +294,7 @@ class DraMachine:
     async def wait(
         self, condition: Callable[[], Awaitable[bool]], what: str, seconds: float = WAIT_SECONDS
     ) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not await condition():
-                    await asyncio.sleep(0.02)
-                return
-        pytest.fail(f"waited {seconds:g} s for {what}\n{self.log()[-6000:]}")
+        await until(condition, what, lambda: self.log()[-6000:], seconds)
 
     async def wait_clean(self, alive: Iterable[ClaimRef] = ()) -> None:
         refs = list(alive)

@@ -18,6 +18,7 @@ from dray.dra.parcels import ClaimRef
 from dray.errors import Error
 from tests.processes.dra_machine import GPUS, WAIT_SECONDS, Answer, DraMachine
 from tests.processes.fault_points import ANY, Target, rarest
+from tests.waiting import PATIENCE, until
 
 PUBLISH = ("planned", "slice created", "slice updated", "slice deleted")
 PREPARE = ("started", "taken", "host changed", "completed")
@@ -144,7 +145,7 @@ class Storm:
             await machine.kill()
         finally:
             served.cancel()
-            await asyncio.wait({served}, timeout=10)
+            await asyncio.wait({served}, timeout=PATIENCE)
             if is_away:
                 await machine.server.start()
 
@@ -171,8 +172,7 @@ class Storm:
                     await asyncio.sleep(0.05)
 
     async def _registered(self) -> None:
-        while not await self.machine.register():
-            await asyncio.sleep(0.02)
+        await until(self.machine.register)
 
     def mishap(self) -> None:
         """While the agent is dead: something else goes wrong too."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from dray.api.codec import load_documents
 from dray.api.core import Pod
@@ -24,6 +23,7 @@ from dray.processes.hollow_fleet import HollowFleet
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.tasks import running
 from dray.scheduler.scheduler import SchedulerConfig, run
+from tests.waiting import until
 
 NS = "default"
 GPUS = """
@@ -94,18 +94,9 @@ async def apply(client: Client, *files: Path) -> None:
             await client.apply(resource, one, manager="test", force=True, namespace=namespace)
 
 
-async def until(check: Callable[[], Awaitable[Any]], seconds: float = 60.0) -> Any:
-    """What it gives once that is something."""
-    async with asyncio.timeout(seconds):
-        while not (found := await check()):
-            await asyncio.sleep(0.02)
-        return found
-
-
 async def in_phase(client: Client, name: str, phase: str) -> Pod:
     async def look() -> Pod | None:
         pod = await client.get(PODS, name, namespace=NS)
         return pod if pod.status.phase == phase else None
 
-    found: Pod = await until(look)
-    return found
+    return await until(look)

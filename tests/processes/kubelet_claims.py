@@ -27,6 +27,7 @@ from tests.kubelet.claims.world import NODE as POOL
 from tests.kubelet.claims.world import Driver
 from tests.processes.kubelet_node import NODE, Node, container
 from tests.processes.kubelet_server import Json
+from tests.waiting import PATIENCE
 
 
 @dataclass(eq=False)
@@ -155,7 +156,7 @@ class Counter:
             server.close()
             for task in self._tasks:
                 task.cancel()
-            await asyncio.wait(self._tasks, timeout=5) if self._tasks else None
+            await asyncio.wait(self._tasks, timeout=PATIENCE) if self._tasks else None
             self.path.unlink()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -42,9 +42,9 @@ from dray.wire.gen.podresources_v1_pb2 import (
 from dray.wire.podresources import SOCKET, PodResourcesClient
 from tests.kubelet.plugins.real_plugin import Plugin, devices
 from tests.processes.kubelet_server import Json, Server, SkippingClock
+from tests.waiting import PATIENCE, wait_until
 
 NODE, TAPE = "node", "example.com/tape"
-WAIT_SECONDS = 45.0
 
 
 class Tapes(Plugin):
@@ -135,7 +135,7 @@ class Node:
         self.told = Told()
         self._kubelet.enter_context(self.told.heard())
         work = run_kubelet(self.options(), self.clock)
-        await self._kubelet.enter_async_context(running(work, name="kubelet", stop_timeout=WAIT_SECONDS))
+        await self._kubelet.enter_async_context(running(work, name="kubelet", stop_timeout=PATIENCE))
         await self.wait(lambda: "ready" in self.told.words, "the kubelet to be ready")
 
     async def stop(self) -> None:
@@ -148,17 +148,14 @@ class Node:
         await self.start()
 
     async def wait(self, condition: Callable[[], Any], what: str) -> Any:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_SECONDS):
-                while not (found := condition()):
-                    await asyncio.sleep(0.01)
-                return found
-        statuses = {
+        return await wait_until(condition, what, self._statuses)
+
+    def _statuses(self) -> Json:
+        return {
             name: document.get("status")
             for (kind, _, name), document in self.server.objects.items()
             if kind == PODS.plural
         }
-        raise AssertionError(f"not in {WAIT_SECONDS:g} s: {what}; pods: {statuses}")
 
     async def wait_later(self, condition: Callable[[], Any], what: str) -> None:
         """The same while the clock goes on second by second, for what is looked at only from time to time."""
@@ -173,7 +170,7 @@ class Node:
 
     async def register(self, endpoint: str, resource: str = TAPE) -> None:
         request = RegisterRequest(version="v1beta1", endpoint=endpoint, resource_name=resource)
-        async with connect(self.plugins / "kubelet.sock", timeout=WAIT_SECONDS) as channel:
+        async with connect(self.plugins / "kubelet.sock", timeout=PATIENCE) as channel:
             await DevicePluginRegistrationClient(channel).register(request)
 
     @asynccontextmanager

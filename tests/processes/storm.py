@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dray.client.client import Client
 from tests.campaign import campaign, seeded
 from tests.processes.workload import Workload, look, settle
-from tests.scheduler.live import until
+from tests.waiting import until
 
 PODS = campaign(40, 1000)
 PATIENCE = float(campaign(60, 900))
@@ -24,7 +24,7 @@ async def finish(work: Workload) -> None:
         return not await work.waiting()
 
     try:
-        await until(none_waits, PATIENCE)
+        await until(none_waits)
     except TimeoutError:
         raise AssertionError(f"still wait: {await work.waiting()}") from None
     await settle(work.client, PATIENCE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import shutil
@@ -10,6 +9,7 @@ import stat
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from tests.processes.agent_server import AgentServer
 from tests.processes.dra_machine import FAST, REQUEST, SIM, Answer, DraMachine, agents_in
 from tests.processes.dra_program import LOG, NODE
 from tests.processes.kubelet_server import Server
+from tests.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Json = dict[str, Any]
@@ -267,15 +268,20 @@ async def test_slow_readers_of_health(node: Hostile) -> None:
             channel = await stack.enter_async_context(connect(path))
             stream = HealthClient(channel).node_watch_resources(NodeWatchResourcesRequest())
             await stack.enter_async_context(stream)
+        channel = await stack.enter_async_context(connect(path))
+        answers = await stack.enter_async_context(
+            HealthClient(channel).node_watch_resources(NodeWatchResourcesRequest())
+        )
+
+        async def is_told(devices: int) -> bool:
+            answer = await anext(answers)
+            assert {one.device.pool_name for one in answer.devices} == {NODE}
+            return sum(one.device.device_name.startswith("extra-") for one in answer.devices) == devices
+
         for extra in (260, 1, 130, 1):
             node.machine.configure(extra=extra)
-            await asyncio.sleep(0.02)
+            await until(partial(is_told, extra))
         await node.works()
-        channel = await stack.enter_async_context(connect(path))
-        async with HealthClient(channel).node_watch_resources(NodeWatchResourcesRequest()) as answers:
-            async for answer in answers:
-                assert {one.device.pool_name for one in answer.devices} == {NODE}
-                break
 
 
 METADATA = f"{SIM}_metadata"

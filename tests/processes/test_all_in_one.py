@@ -25,7 +25,7 @@ from dray.processes.up.choice import free_port
 from dray.processes.up.place import RunningUp, UpPlace
 from tests.processes.small_disk import small_disk
 from tests.processes.up.up_program import DRAY, UpProgram, dray
-from tests.scheduler.live import until
+from tests.waiting import PATIENCE, until
 
 Json = dict[str, Any]
 NAMES = ("by-claim", "by-plugin", "by-resource")
@@ -84,7 +84,7 @@ async def wait_running(client: Client, *names: str) -> dict[str, str]:
         return found.keys() >= set(names)
 
     try:
-        await until(are_running, 30, 0.05)
+        await until(are_running)
     except TimeoutError:
         pytest.fail(str([one.status for one in (await client.list(PODS)).items]))
     return found
@@ -242,7 +242,7 @@ async def test_a_full_disk_is_told(short: Path) -> None:
         process = await asyncio.create_subprocess_exec(
             *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
-        _, err = await asyncio.wait_for(process.communicate(), 30)
+        _, err = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 3
     assert b"the disk is full" in err and len(err.decode().splitlines()) == 1, err
 

@@ -19,7 +19,8 @@ from dray.processes.agent_config.last_known import LastKnown
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.campaign import campaign, seeded
-from tests.processes.agent_server import NS, AgentServer, agent_server, until
+from tests.processes.agent_server import NS, AgentServer, agent_server
+from tests.waiting import wait_until
 
 MAP = "configmap:default/agent"
 
@@ -84,22 +85,22 @@ async def test_a_config_map_is_followed_and_a_bad_edit_changes_nothing(
 ) -> None:
     await server.put_map(config=count(1))
     async with reading(server, tmp_path) as reader:
-        await until(lambda: reader.count == 1, "the first")
+        await wait_until(lambda: reader.count == 1, "the first")
         await server.put_map(config=count(2))
-        await until(lambda: reader.count == 2, "the second")
+        await wait_until(lambda: reader.count == 2, "the second")
         await server.put_map(config=count(3) + "dray: {rolle: x}\n")
-        await until(lambda: reader.config.refusals == 1, "the refusal")
+        await wait_until(lambda: reader.config.refusals == 1, "the refusal")
         (text, about), *_ = reader.told
         assert text.startswith("configmap:default/agent:2: dray.rolle: ") and about == ("ConfigMap agent",)
         await server.put_map(a=count(4), b=count(5))
-        await until(lambda: reader.config.refusals == 2, "another refusal")
+        await wait_until(lambda: reader.config.refusals == 2, "another refusal")
         assert "say which key is meant" in reader.told[1][0] and "its keys: a, b" in reader.told[1][0]
         await server.client.delete(CONFIG_MAPS, "agent", namespace=NS)
-        await until(lambda: reader.config.refusals == 3, "the deletion")
+        await wait_until(lambda: reader.config.refusals == 3, "the deletion")
         assert reader.told[2] == ("configmap:default/agent: there is no such object", ())
         assert (reader.count, reader.config.loads) == (2, 2)
         await server.put_map(config=count(6))
-        await until(lambda: reader.count == 6, "the new object")
+        await wait_until(lambda: reader.count == 6, "the new object")
 
 
 async def test_the_only_kubevirt_object_is_found_and_served_beside(
@@ -114,19 +115,19 @@ async def test_the_only_kubevirt_object_is_found_and_served_beside(
     theirs = {"pciVendorSelector": "10de:20b0", "resourceName": "nvidia.com/theirs"}
     await server.put_kubevirt({"permittedHostDevices": {"pciHostDevices": [ours, theirs]}})
     async with reading(server, tmp_path, "kubevirt:") as reader:
-        await until(lambda: reader.last != Served(), "the object")
+        await wait_until(lambda: reader.last != Served(), "the object")
         assert [rule.resource for rule in reader.last.pci] == ["nvidia.com/ours"]
         assert reader.last.generic == () and reader.last.mdev_types == MdevTypes(managed=False)
         loads = reader.config.loads
         await server.put_kubevirt({"permittedHostDevices": {"pciHostDevices": [theirs]}})
-        await until(lambda: reader.last.pci == (), "an entry that is KubeVirt's alone")
+        await wait_until(lambda: reader.last.pci == (), "an entry that is KubeVirt's alone")
         await server.put_kubevirt({"permittedHostDevices": {"pciHostDevices": [ours | {"resourceName": 7}]}})
-        await until(lambda: reader.config.refusals == 1, "the refusal")
+        await wait_until(lambda: reader.config.refusals == 1, "the refusal")
         text, about = reader.told[0]
         assert "kubevirt:default/kubevirt: spec.configuration.permittedHostDevices.pciHostDevices[0]" in text
         assert about == ("KubeVirt kubevirt",) and reader.config.loads == loads + 1
         await server.put_kubevirt({}, "second")
-        await until(lambda: reader.config.refusals == 2, "the second object")
+        await wait_until(lambda: reader.config.refusals == 2, "the second object")
         assert "there are several, name one of default/kubevirt, default/second" in reader.told[1][0]
 
 
@@ -136,11 +137,11 @@ async def test_additions_of_a_kubevirt_object(server: AgentServer, tmp_path: Pat
     await server.put_map("additions", x="dray: {generic: [{name: fuse, path: /dev/fuse}]}")
     place = ConfigMapPlace(NS, "additions")
     async with reading(server, tmp_path, "kubevirt:default/kubevirt", place) as reader:
-        await until(lambda: reader.last.resources == ("dray.internal/fuse",), "the addition")
+        await wait_until(lambda: reader.last.resources == ("dray.internal/fuse",), "the addition")
         await server.put_map("additions", x="dray: {role: replace}")
-        await until(lambda: reader.count == 5, "the other role")
+        await wait_until(lambda: reader.count == 5, "the other role")
         await server.put_map("additions", x="virtualMachineInstancesPerNode: 6")
-        await until(lambda: reader.config.refusals == 1, "the refusal")
+        await wait_until(lambda: reader.config.refusals == 1, "the refusal")
         assert reader.told[0] == (
             "configmap:default/additions: must be one map with the key `dray` and no other",
             ("KubeVirt kubevirt", "ConfigMap additions"),
@@ -149,9 +150,9 @@ async def test_additions_of_a_kubevirt_object(server: AgentServer, tmp_path: Pat
     file = tmp_path / "additions.yaml"
     file.write_text("dray: {generic: [{name: kvm, path: /dev/kvm}]}")
     async with reading(server, tmp_path, "kubevirt:", file) as reader:
-        await until(lambda: reader.last.resources == ("dray.internal/kvm",), "the addition")
+        await wait_until(lambda: reader.last.resources == ("dray.internal/kvm",), "the addition")
         file.write_text("dray: {role: replace}")
-        await until(lambda: reader.count == 5, "the edited file")
+        await wait_until(lambda: reader.count == 5, "the edited file")
 
 
 async def test_while_the_server_is_away_nothing_changes_and_then_it_goes_on(
@@ -159,44 +160,44 @@ async def test_while_the_server_is_away_nothing_changes_and_then_it_goes_on(
 ) -> None:
     await server.put_map(config=count(1))
     async with reading(server, tmp_path) as reader:
-        await until(lambda: reader.count == 1, "the first")
+        await wait_until(lambda: reader.count == 1, "the first")
         await server.stop()
         await server.start()
         await server.put_map(config=count(2))
-        await until(lambda: reader.count == 2, "an edit after a restart of the server")
+        await wait_until(lambda: reader.count == 2, "an edit after a restart of the server")
         assert reader.config.refusals == 0
 
 
 async def test_the_last_good_one_is_used_after_a_restart(server: AgentServer, tmp_path: Path) -> None:
     await server.put_map(config=count(1))
     async with reading(server, tmp_path) as reader:
-        await until(lambda: reader.count == 1, "the first")
+        await wait_until(lambda: reader.count == 1, "the first")
     await server.put_map(config="dray: {unit: x}")
     async with reading(server, tmp_path) as reader:
-        await until(lambda: reader.config.refusals == 1, "the refusal")
+        await wait_until(lambda: reader.config.refusals == 1, "the refusal")
         assert reader.count == 1
     await server.stop()
     async with reading(server, tmp_path) as reader:
-        await until(lambda: reader.count == 1, "the last good one")
+        await wait_until(lambda: reader.count == 1, "the last good one")
         assert reader.config.refusals == 0 and reader.told == []
         await server.start()
-        await until(lambda: reader.config.refusals == 1, "the bad edit")
+        await wait_until(lambda: reader.config.refusals == 1, "the bad edit")
         await server.put_map(config=count(2))
-        await until(lambda: reader.count == 2, "the newest")
+        await wait_until(lambda: reader.count == 2, "the newest")
 
 
 async def test_without_a_good_one_the_reason_is_an_error(server: AgentServer, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="configmap:default/agent: there is no such object"):
         async with reading(server, tmp_path) as reader:
-            await until(lambda: reader.count == 1, "nothing")
+            await wait_until(lambda: reader.count == 1, "nothing")
     await server.put_map(config="dray: {unit: x}")
     with pytest.raises(InvalidError, match=r"dray\.unit"):
         async with reading(server, tmp_path) as reader:
-            await until(lambda: reader.count == 1, "nothing")
+            await wait_until(lambda: reader.count == 1, "nothing")
     assert [about for _, about in reader.told] == [("ConfigMap agent",)]
     with pytest.raises(NotFoundError, match="kubevirt: there is no such object"):
         async with reading(server, tmp_path, "kubevirt:") as reader:
-            await until(lambda: reader.count == 1, "nothing")
+            await wait_until(lambda: reader.count == 1, "nothing")
     await server.stop()
     with pytest.raises(UnavailableError, match="cannot connect"):
         async with reading(server, tmp_path):
@@ -207,10 +208,10 @@ async def test_without_a_good_one_the_reason_is_an_error(server: AgentServer, tm
 async def test_the_text_of_another_place_is_not_used(server: AgentServer, tmp_path: Path) -> None:
     await server.put_map(config=count(1))
     async with reading(server, tmp_path) as reader:
-        await until(lambda: reader.count == 1, "the first")
+        await wait_until(lambda: reader.count == 1, "the first")
     with pytest.raises(NotFoundError):
         async with reading(server, tmp_path, "configmap:default/other") as reader:
-            await until(lambda: reader.count == 1, "nothing")
+            await wait_until(lambda: reader.count == 1, "nothing")
 
 
 async def test_additions_are_for_kubevirt_objects(server: AgentServer, tmp_path: Path) -> None:
@@ -225,7 +226,7 @@ async def test_after_any_story_the_newest_good_text_counts(server: AgentServer, 
     await server.put_map(config=count(good))
     for _ in range(campaign(6, 300)):
         async with reading(server, tmp_path) as reader:
-            await until(lambda: reader.count > 0, "something to serve")
+            await wait_until(lambda: reader.count > 0, "something to serve")
             for _ in range(dice.randrange(4)):
                 step = dice.choice(("good", "good", "bad", "gone", "away"))
                 if step == "away":
@@ -242,6 +243,6 @@ async def test_after_any_story_the_newest_good_text_counts(server: AgentServer, 
                 is_up = True
             good += 1
             await server.put_map(config=count(good))
-            await until(lambda: reader.count == good, f"{good}")  # noqa: B023  awaited here
+            await wait_until(lambda: reader.count == good, f"{good}")  # noqa: B023  awaited here
         if dice.random() < 0.5:
             await server.put_map(config="nonsense: [")

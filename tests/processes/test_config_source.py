@@ -11,7 +11,7 @@ from dray.processes.agent_config import MdevTypes
 from dray.processes.agent_config.config_file import ConfigFile
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.processes.agent_server import until
+from tests.waiting import wait_until
 
 MDEVS = """
 mediatedDevicesConfiguration:
@@ -67,9 +67,9 @@ async def test_another_label_on_the_node_switches_the_type(tmp_path: Path) -> No
     assert reader.desired == ("nvidia-2",)
     async with running(reader.run(), name="reader"):
         node.set(gpu="b")
-        await until(lambda: reader.desired == ("nvidia-3",), "the other type")
+        await wait_until(lambda: reader.desired == ("nvidia-3",), "the other type")
         node.set()
-        await until(lambda: reader.desired == ("nvidia-1",), "the default")
+        await wait_until(lambda: reader.desired == ("nvidia-1",), "the default")
 
 
 async def test_no_mediated_device_is_touched_before_the_labels_are_known(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_no_mediated_device_is_touched_before_the_labels_are_known(tmp_pat
     assert reader.last.mdev_types == MdevTypes(managed=False)
     async with running(reader.run(), name="reader"):
         node.set(gpu="a")
-        await until(lambda: reader.desired == ("nvidia-2",), "the type of the label")
+        await wait_until(lambda: reader.desired == ("nvidia-2",), "the type of the label")
     plain = config(tmp_path, "mediatedDevicesConfiguration: {mediatedDeviceTypes: [nvidia-1]}")
     assert ConfigFile(plain, node=Node()).load().mdev_types.desired == ("nvidia-1",), "no label counts here"
 
@@ -101,7 +101,7 @@ async def test_labels_count_also_while_the_text_is_bad(tmp_path: Path) -> None:
     async with running(reader.run(), name="reader"):
         path.unlink()
         node.set(gpu="b")
-        await until(lambda: reader.desired == ("nvidia-3",), "the other type")
+        await wait_until(lambda: reader.desired == ("nvidia-3",), "the other type")
         assert reader.file.refusals == 1
 
 

@@ -40,7 +40,7 @@ from tests.controllers import objects
 from tests.controllers.guard.reviews import allocated, result, review_body
 from tests.controllers.server import Cluster, cluster
 from tests.processes.claims_checker import faults
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, until, wait_until
 
 SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 TEMPLATE = {"metadata": {"name": "t", "namespace": "default"}, "spec": {"spec": SPEC}}
@@ -63,7 +63,7 @@ class Program:
         assert self._process.stderr is not None
         said: list[str] = []
         line = ""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while until and until not in (line := (await self._process.stderr.readline()).decode()):
                 said.append(line)
                 assert line, "".join(said)
@@ -267,7 +267,7 @@ async def test_the_guard_that_leads_writes_its_address_over_that_of_the_one_befo
                 ("127.0.0.1", 0), tmp_path / "g", lease, service, installs=False, endpoint=address
             )
             both = ControllersOptions(found.kubeconfig, (), policies("correct", ""), guard=options)
-            async with running(run_controllers(both), name="guard"), asyncio.timeout(30):
+            async with running(run_controllers(both), name="guard"), asyncio.timeout(PATIENCE):
                 told: list[str] = []
                 while told != [address]:
                     with contextlib.suppress(NotFoundError):
@@ -292,9 +292,7 @@ class Asking:
         self._directory = directory
 
     async def wait_ready(self) -> None:
-        async with asyncio.timeout(30):
-            while not await self.is_ready():
-                await asyncio.sleep(0.05)
+        await until(self.is_ready)
 
     async def is_ready(self) -> bool:
         async with aiohttp.ClientSession() as session, session.get(f"{self._url}/readyz", ssl=False) as found:

@@ -17,6 +17,7 @@ from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.processes.apiserver import ApiServerOptions, api_server
 from tests.dashboard.fleet_script import add_node
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize("has_file", [False, True])
@@ -34,7 +35,7 @@ async def test_from_start_to_end(tmp_path: Path, has_file: bool) -> None:
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONWARNINGS": "error"},
         )  # fmt: skip
         assert process.stdout is not None
-        line = (await asyncio.wait_for(process.stdout.readline(), 30)).decode().strip()
+        line = (await asyncio.wait_for(process.stdout.readline(), PATIENCE)).decode().strip()
         url, _, token = line.partition("/#token=")
         assert has_file == (not token)
         token = token_file.read_text().strip() if has_file else token
@@ -56,7 +57,7 @@ async def test_an_address_that_is_taken(tmp_path: Path) -> None:
             sys.executable, "-m", "dray", "dashboard", f"--kubeconfig={found.kubeconfig}", f"--listen=127.0.0.1:{port}",
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
-        out, log = await asyncio.wait_for(process.communicate(), 30)
+        out, log = await asyncio.wait_for(process.communicate(), PATIENCE)
         assert (process.returncode, out) == (3, b"")
         assert f"cannot listen on 127.0.0.1:{port}".encode() in log
         assert b"--listen" in log

@@ -21,7 +21,8 @@ from dray.processes.hollow_fleet import HollowFleet
 from dray.runtime.clock import SystemClock
 from tests.campaign import campaign, seeded
 from tests.processes.fast_clock import FastClock
-from tests.processes.fleet_cluster import GPUS, NS, fleet, server, small, until
+from tests.processes.fleet_cluster import GPUS, NS, fleet, server, small
+from tests.waiting import until
 
 Versions = dict[str, tuple[str, str]]
 

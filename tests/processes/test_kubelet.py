@@ -157,9 +157,7 @@ async def test_a_pod_that_goes_is_stopped_with_grace(pods: Pods) -> None:
     async with kubelet(pods):
         await pods.phase("p", "Running")
         pods.drop("p")
-        async with asyncio.timeout(60):
-            while list((pods.root / "state/records").glob("*.json")):
-                await asyncio.sleep(0.02)
+        await wait_until(lambda: not list((pods.root / "state/records").glob("*.json")))
     assert trace.read_text() == "asked\n"
 
 
@@ -228,9 +226,7 @@ async def test_the_next_kubelet_takes_over_what_runs(pods: Pods) -> None:
         found = await pods.until("p", lambda found: found["containerStatuses"][0].get("restartCount") == 1)
         assert found["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 137
         pods.drop("p")
-        async with asyncio.timeout(60):
-            while list((pods.root / "state/records").glob("*.json")):
-                await asyncio.sleep(0.02)
+        await wait_until(lambda: not list((pods.root / "state/records").glob("*.json")))
 
 
 async def test_without_a_source_it_says_what_to_give(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import sys
-import time
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -29,6 +28,7 @@ from dray.wire.podresources import SOCKET, PodResourcesClient
 from tests.kubelet.claims.world import Driver
 from tests.kubelet.plugins.real_plugin import Plugin, devices
 from tests.processes.bad_plugins import BAD
+from tests.waiting import PATIENCE, wait_until
 
 Json = dict[str, Any]
 NODE, TAPE, DRIVER = "node", "good.example/tape", "good.example"
@@ -77,12 +77,12 @@ class Machine:
             process.kill()
             await process.wait()
 
-    async def wait(self, condition: Callable[[], Any], what: str, seconds: float = 60) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end or self.kubelet.returncode is not None:
-                pytest.fail(f"not in {seconds:g} s: {what}\n{self.log[-4000:]}")
-            await asyncio.sleep(0.02)
+    async def wait(self, condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> None:
+        def look() -> Any:
+            assert self.kubelet.returncode is None, self.log[-4000:]
+            return condition()
+
+        await wait_until(look, what, lambda: self.log[-4000:], seconds)
 
     async def put(self, resource: Resource[Any], document: Json) -> Json:
         return await self.server.create(Place(resource, "default", "", ""), document)
@@ -182,7 +182,7 @@ async def _good(machine: Machine) -> AsyncIterator[None]:
 
 async def _end(machine: Machine) -> None:
     """However far the test came. A keeper that has just begun starts its container later: until there is nobody."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while pids := _processes_of(machine.root):
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes.test_kubelet import Pods, kubelet, script
+from tests.waiting import wait_until
 
 Line = tuple[str, str, str]
 
@@ -36,16 +36,12 @@ class Told:
         ]
 
     async def wait(self, pod: str, reason: str) -> list[Line]:
-        async with asyncio.timeout(60):
-            while reason not in [line[1] for line in self.of(pod)]:
-                await asyncio.sleep(0.02)
+        await wait_until(lambda: reason in [line[1] for line in self.of(pod)])
         return self.of(pod)
 
     async def wait_again(self, pods: int) -> None:
         """Until so many pods failed a second time."""
-        async with asyncio.timeout(60):
-            while sum(times > 1 for times in self._failures().values()) < pods:
-                await asyncio.sleep(0.02)
+        await wait_until(lambda: sum(times > 1 for times in self._failures().values()) >= pods)
 
     def _failures(self) -> Counter[str]:
         return Counter(

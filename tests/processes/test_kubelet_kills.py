@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ from tests.processes.fault_points import (
     rarest,
 )
 from tests.processes.kubelet_program import TARGET
+from tests.waiting import block_until
 
 GPU, MARK = "example.com/gpu", "SIM_RESOURCE_EXAMPLE_COM_GPU"
 DEVICES = 4
@@ -142,16 +142,11 @@ class Node:
             assert name not in self.wanted or len(ids) == self.wanted[name], (name, ids)
         return found
 
+    def until(self, condition: Callable[[], object]) -> None:
+        block_until(condition, story=lambda: f"wanted {self.wanted}, running {self.running()}\n{self.log()}")
+
     def log(self) -> str:
         return (self.root / "kubelet.log").read_text(errors="replace")[-6000:]
-
-
-def until(condition: Callable[[], bool], node: Node, seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            pytest.fail(f"wanted {node.wanted}, running {node.running()}\n{node.log()}")
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -204,7 +199,7 @@ def recover(node: Node, dice: random.Random) -> None:
         node.check()
         node.aim(Target(ANY, dice.randint(1, 30)) if LONG and dice.random() < 0.3 else None)
         node.start()
-        until(lambda: node.has_died() or node.is_settled(), node)
+        node.until(lambda: node.has_died() or node.is_settled())
 
 
 def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None:
@@ -215,7 +210,7 @@ def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None
         before = node.check()
         aim(node, dice)
         change(node, dice)
-        until(lambda: node.has_died() or node.is_settled(), node)
+        node.until(lambda: node.has_died() or node.is_settled())
         recover(node, dice)
         after = node.check()
         for name in before.keys() & node.wanted.keys():
@@ -226,7 +221,7 @@ def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None
     for name in list(node.wanted):
         node.drop(name)
     node.want("all", DEVICES)
-    until(node.is_settled, node)
+    node.until(node.is_settled)
     node.check()
     assert len(node.logs()) == 1
 
@@ -236,19 +231,19 @@ def test_a_kill_in_the_grace_of_a_stop_gives_all_back(node: Node) -> None:
     script = f"trap 'touch {asked}; until [ -e {go} ]; do sleep 0.02; done; exit 0' TERM; while :; do sleep 0.02; done"
     node.want("one", DEVICES, script, terminationGracePeriodSeconds=60)
     node.start()
-    until(lambda: node.phase("one") == "Running", node)
+    node.until(lambda: node.phase("one") == "Running")
     node.drop("one")
-    until(asked.exists, node)
+    node.until(asked.exists)
     node.kill()
     asked.unlink()
     node.start()
     node.want("next", 0)
-    until(lambda: node.phase("next") == "Running", node)
+    node.until(lambda: node.phase("next") == "Running")
     assert node.records() == 2, "the other one still ends"
     go.touch()
-    until(lambda: node.records() == 1, node)
+    node.until(lambda: node.records() == 1)
     node.want("all", DEVICES)
-    until(node.is_settled, node)
+    node.until(node.is_settled)
     node.check()
 
 
@@ -256,29 +251,29 @@ def test_the_last_status_is_told_though_a_kill_came_before(node: Node) -> None:
     node.aim(Target("end recorded"))
     node.want("one", 0, "true", restartPolicy="Never")
     node.start()
-    until(node.has_died, node)
+    node.until(node.has_died)
     assert node.phase("one") != "Succeeded"
     node.aim(None)
     node.start()
-    until(lambda: node.phase("one") == "Succeeded", node)
+    node.until(lambda: node.phase("one") == "Succeeded")
 
 
 def test_the_logs_of_a_pod_go_with_it_though_kills_come_between(node: Node) -> None:
     node.want("stays", 0)
     node.want("goes", 0, "echo hello", restartPolicy="Never")
     node.start()
-    until(lambda: node.phase("goes") == "Succeeded" and node.phase("stays") == "Running", node)
+    node.until(lambda: node.phase("goes") == "Succeeded" and node.phase("stays") == "Running")
     assert node.logs() == ["goes", "stays"], "they stay with a pod that has ended"
     node.aim(Target("before os.rmdir main"))
     node.drop("goes")
-    until(node.has_died, node)
+    node.until(node.has_died)
     node.aim(Target("before os.remove N.json"))
     node.start()
-    until(node.has_died, node)
+    node.until(node.has_died)
     assert node.deaths() == ["before os.rmdir main", "before os.remove N.json"]
     node.aim(None)
     node.start()
-    until(lambda: node.records() == 1, node)
+    node.until(lambda: node.records() == 1)
     assert node.logs() == ["stays"]
 
 
@@ -291,7 +286,7 @@ def test_every_step_that_the_kubelet_tells_is_a_fault_point() -> None:
 def test_a_second_kubelet_on_the_same_state_is_refused(node: Node) -> None:
     node.want("one", 1)
     node.start()
-    until(node.is_settled, node)
+    node.until(node.is_settled)
     (before,) = node.running().values()
     argv = [sys.executable, "-m", "dray", "kubelet", "--manifests", str(node.root / "manifests")]
     argv += ["--runtime", "process", "--kubelet-dir", str(node.root / "k2"), "--metrics-address", "none"]
@@ -304,4 +299,4 @@ def test_a_second_kubelet_on_the_same_state_is_refused(node: Node) -> None:
     assert node.running() == {"one": before}
     node.kill()
     node.start()
-    until(lambda: node.is_settled() and not node.has_died(), node)
+    node.until(lambda: node.is_settled() and not node.has_died())

@@ -22,7 +22,8 @@ from dray.errors import NotFoundError
 from dray.processes.scheduler import SchedulerOptions, run_scheduler
 from dray.runtime.tasks import running
 from tests.campaign import campaign
-from tests.scheduler.live import CONFIG, Live, live, scheduling, until
+from tests.scheduler.live import CONFIG, Live, live, scheduling
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -176,7 +177,7 @@ async def test_the_server_is_killed_again_and_again(tmp_path: Path) -> None:
                 async def all_bound() -> bool:
                     return all((await server.where()).values())
 
-                await until(all_bound, campaign(60, 120), pause=campaign(1, 20) * 0.01)
+                await until(all_bound, seconds=campaign(60, 120))
             held, where, devices = await server.held(), await server.where(), await server.devices()
             assert len(devices) == len(set(devices)) == count
             for name in names:

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from dray.errors import HardwareError, UnavailableError
-from dray.runtime.threads import IDLE_SECONDS, Threads
+from dray.runtime.threads import Threads
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -134,13 +134,10 @@ async def test_a_thread_that_is_done_takes_the_next_call() -> None:
 
 
 async def test_idle_threads_end_and_calls_in_that_moment_are_not_lost() -> None:
-    threads = Threads()
-    seen = set[threading.Thread]()
-    for number in range(6):
-        one = await threads.run(threading.current_thread, doing="look", seconds=60)
-        seen.add(one)
-        if number == 2:
-            await wait_until(lambda: not any(each.is_alive() for each in seen))
-        elif number > 2:
-            await asyncio.sleep(IDLE_SECONDS - 0.001 + 0.001 * (number - 3))  # as it is about to end
-    assert 2 <= len(seen) <= 4  # the first three calls had one thread
+    idle = 0.02
+    threads, seen = Threads(idle=idle), set[threading.Thread]()
+    for number in range(60):
+        seen.add(await threads.run(threading.current_thread, doing="look", seconds=PATIENCE))
+        await asyncio.sleep(idle + 0.0002 * (number % 20 - 10))  # as it is about to end
+    await wait_until(lambda: not any(each.is_alive() for each in seen))
+    assert len(seen) > 1

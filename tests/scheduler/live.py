@@ -34,6 +34,7 @@ from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
 from dray.scheduler.queue.waiting import QueueOptions
 from dray.scheduler.scheduler import SchedulerConfig, run
+from tests import waiting
 from tests.scheduler.unreliable import Line, unreliable
 
 Json = dict[str, Any]
@@ -147,22 +148,20 @@ class Live:
             where = await self.where()
             return all(where.get(name) for name in names)
 
-        await until(all_bound)
+        await waiting.until(all_bound)
         return await self.where()
 
     async def wait_message(self, name: str, text: str) -> str:
         async def is_told() -> bool:
             return text in await self.message(name)
 
-        await until(is_told)
+        await waiting.until(is_told)
         return await self.message(name)
 
 
-async def until(condition: Callable[[], Awaitable[bool]], seconds: float = 60.0, pause: float = 0.01) -> None:
-    """TimeoutError where it does not come true in real time."""
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(pause)
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float, pause: float) -> None:
+    """As tests/hostile calls it."""
+    await waiting.until(condition, seconds=seconds)
 
 
 @asynccontextmanager

@@ -18,7 +18,8 @@ from dray.runtime.metrics import Metrics
 from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.decision import Decision, Failed, Overrun
 from tests.deadly import make_deadly, pod_key
-from tests.scheduler.live import CONFIG, Live, live, scheduling, until
+from tests.scheduler.live import CONFIG, Live, live, scheduling
+from tests.waiting import until, wait_until
 
 ALL_APART = replace(CONFIG, apart=ApartOptions(inline=0.0, limits=Limits(seconds=60.0)))
 """No decision about devices is over in the loop."""
@@ -105,14 +106,23 @@ async def test_a_pod_that_ended_the_scheduler_three_times_is_set_aside(server: L
     assert (await server.where())["deadly"] == ""
 
 
-async def test_one_that_never_ends_is_stopped_while_the_loop_goes_on() -> None:
+async def test_one_that_never_ends_is_stopped_while_the_loop_goes_on(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def endless(budget: Budget) -> Decision:
+        begun.touch()
+        return never(budget)
+
+    patient = Apart(ApartOptions(limits=Limits(seconds=1000.0)), SystemClock())
+    deciding = asyncio.ensure_future(patient.decide(pod("a"), endless))
+    await wait_until(begun.exists)
+    assert not deciding.done()
+    deciding.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await deciding
     apart = Apart(ApartOptions(limits=Limits(seconds=0.2)), SystemClock())
-    deciding = asyncio.ensure_future(apart.decide(pod("a"), never))
-    turns = 0
-    while not deciding.done():
-        await asyncio.sleep(0.01)
-        turns += 1
-    assert await deciding == Failed(pod("a"), "the search for devices was stopped after 0.2 s") and turns > 1
+    stopped = Failed(pod("a"), "the search for devices was stopped after 0.2 s")
+    assert await apart.decide(pod("a"), never) == stopped
 
 
 async def test_a_decision_that_ran_out_of_its_own_time_there_is_stopped_too() -> None:

@@ -19,8 +19,9 @@ from dray.scheduler.decision import Placed
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.writing import Writer
 from tests.campaign import campaign
-from tests.scheduler.live import CONFIG, NS, Live, behind, live, until
+from tests.scheduler.live import CONFIG, NS, Live, behind, live
 from tests.scheduler.unreliable import Fault, Line, once
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from dray.runtime.clock import FakeClock, SystemClock
 from dray.runtime.tasks import running
 from dray.scheduler import events
 from dray.scheduler.events import Teller, Word, refused, scheduled
-from tests.scheduler.live import NS, Live, behind, live, until
+from tests.scheduler.live import NS, Live, behind, live
 from tests.scheduler.objects import make_pod
 from tests.scheduler.unreliable import Fault, once
+from tests.waiting import until
 
 FAST = RateLimit(10_000.0, 1000)
 

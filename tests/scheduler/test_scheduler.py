@@ -16,7 +16,8 @@ from dray.runtime.metrics import Metrics
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.cycle import CycleOptions, Score
 from dray.scheduler.storage import VOLUME_CLAIMS, VOLUMES
-from tests.scheduler.live import CONFIG, NS, Live, live, named, scheduling, until
+from tests.scheduler.live import CONFIG, NS, Live, live, named, scheduling
+from tests.waiting import until
 
 
 @pytest.fixture

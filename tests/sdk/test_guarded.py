@@ -21,6 +21,7 @@ from dray.api.codec import load_documents
 from dray.apiserver.http.server import Address
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.sdk.skeleton import parse_name, write
+from tests.waiting import PATIENCE
 
 EXAMPLE = Path("examples/02-lamp-with-config").absolute()
 LAMP, DESK_LAMP = "lamp.example.com", "desk-lamp.acme.io"
@@ -73,7 +74,7 @@ async def guard(directory: Path, packages: Path, *flags: str) -> AsyncIterator[A
 
 async def _port(process: asyncio.subprocess.Process) -> int:
     assert process.stderr is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         async for line in process.stderr:
             if b'msg="the guard listens"' in line:
                 return int(line.rpartition(b"port=")[2])

@@ -16,8 +16,9 @@ import aiohttp
 
 from dray.api.kinds import EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.testing.check.api_server import Place
-from tests.processes.kubelet_node import NODE, WAIT_SECONDS, Node, container, node_in
+from tests.processes.kubelet_node import NODE, Node, container, node_in
 from tests.sdk.example_lamps import build_lamps
+from tests.waiting import PATIENCE
 
 LAMP, DRIVER = "example.com/lamp", "lamp.example.com"
 EXAMPLE = "02-lamp-with-config"
@@ -58,7 +59,7 @@ async def lamps(node: Node, root: Path) -> AsyncIterator[asyncio.subprocess.Proc
 
 async def end(process: asyncio.subprocess.Process, number: signal.Signals) -> int:
     process.send_signal(number)
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(PATIENCE):
         return await process.wait()
 
 

@@ -24,7 +24,7 @@ async def _nothing_left(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]
     yield
     tasks |= {task for task in (asyncio.current_task(),) if task is not None}
     try:
-        await wait_until(lambda: not asyncio.all_tasks() - tasks and open_files() <= files, 30.0)
+        await wait_until(lambda: not asyncio.all_tasks() - tasks and open_files() <= files)
     except TimeoutError:
         gc.collect()
     assert not asyncio.all_tasks() - tasks

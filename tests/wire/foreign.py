@@ -59,15 +59,15 @@ def client(path: str) -> dict[str, Any]:
         with ThreadPoolExecutor(20) as pool:
             many = list(pool.map(ids, map(str, range(100))))
         return {
-            "options": options(pb.Empty(), timeout=5).get_preferred_allocation_available,
+            "options": options(pb.Empty(), timeout=60).get_preferred_allocation_available,
             "stream": first,
             "many": many,
             "large": len(ids("x" * 4_000_000)),
             "too large": told(lambda: ids("x" * 5_000_000)),
             "after": ids("alive"),
-            "failure": told(lambda: preferred(pb.PreferredAllocationRequest(), timeout=5)),
+            "failure": told(lambda: preferred(pb.PreferredAllocationRequest(), timeout=60)),
             "deadline": told(lambda: start(pb.PreStartContainerRequest(), timeout=0.1)),
-            "unknown": told(lambda: unary(channel, "Nothing", pb.Empty)(pb.Empty(), timeout=5)),
+            "unknown": told(lambda: unary(channel, "Nothing", pb.Empty)(pb.Empty(), timeout=60)),
         }
 
 

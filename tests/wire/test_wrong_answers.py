@@ -18,6 +18,7 @@ from dray.errors import (
 from dray.wire.connect import connect
 from dray.wire.deviceplugin import DevicePluginClient
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import AllocateRequest
+from tests.waiting import PATIENCE
 from tests.wire.samples import (
     HEADERS,
     Script,
@@ -50,7 +51,7 @@ def refusing(*headers: tuple[str, str]) -> Script:
 
 
 async def ask(path: Path, script: Script) -> object:
-    async with scripted(path, script), connect(path, timeout=30) as channel:
+    async with scripted(path, script), connect(path, timeout=PATIENCE) as channel:
         return await DevicePluginClient(channel).allocate(AllocateRequest())
 
 
@@ -114,6 +115,6 @@ async def test_an_answer_before_the_request_was_read(socket_path: Path) -> None:
         status(h2, number)
         h2.reset_stream(number, ErrorCodes.NO_ERROR)
 
-    async with scripted(socket_path, refuse), connect(socket_path, timeout=30) as channel:
+    async with scripted(socket_path, refuse), connect(socket_path, timeout=PATIENCE) as channel:
         with pytest.raises(InvalidError, match="too big for me"):
             await DevicePluginClient(channel).allocate(request_for("x" * 1_000_000))

@@ -38,14 +38,14 @@ class _Running:
 
 
 class Threads:
-    """Runs blocking calls, at most `most` at once. Used from one event loop."""
+    """Runs blocking calls, at most `most` at once; a thread waits `idle` seconds for the next. Used from one event loop."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MOST, idle: float = IDLE_SECONDS) -> None:
         self._most = most
         self._running = 0
         self._held: dict[str, _Running] = {}
         self._ended = asyncio.Event()
-        self._idle = _Idle()
+        self._idle = _Idle(idle)
 
     async def run(
         self,
@@ -134,7 +134,8 @@ _Body = Callable[[Callable[[], None]], None]
 class _Idle:
     """The threads that are done, and wait a little for the next call."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._lock = threading.Lock()
         self._inboxes: list[SimpleQueue[_Body]] = []
 
@@ -157,7 +158,7 @@ class _Idle:
             body(lambda: self._rest(inbox))
             del body  # with it the caller's things would live on
             try:
-                body = inbox.get(timeout=IDLE_SECONDS)
+                body = inbox.get(timeout=self._seconds)
             except Empty:
                 with self._lock:
                     if inbox in self._inboxes:

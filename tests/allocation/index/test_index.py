@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,14 @@ from tests.allocation.odd_cases import odd_case
 from tests.allocation.random_cases import random_case
 from tests.allocation.world import CAPACITY, case, claim, device, devices, piece, request
 from tests.campaign import campaign
+from tests.cases import read_cases
 
 Json = dict[str, Any]
 CASES = campaign(150, 20_000)
 COMMITTED = [
-    json.loads(line)
+    one
     for name in ("recorded.jsonl", "random.jsonl")
-    for line in (Path(__file__).parents[1] / "cases" / name).read_text().splitlines()
+    for one in read_cases(Path(__file__).parents[1] / "cases" / name)
 ]
 OTHER = Node(metadata=ObjectMeta(name="node-2", labels={"region": "east", "zone": "b"}))
 

@@ -14,6 +14,7 @@ from dray.api.validation.faults import invalid
 from dray.apiserver.http import selector_checks
 from dray.apiserver.writing.request import Rules
 from tests.apiserver.http.asking import MERGE, Document, asking
+from tests.waiting import wait_until
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
@@ -47,8 +48,7 @@ async def test_others_are_answered_while_selectors_are_compiled(tmp_path: Path) 
     slow = Slow()
     async with asking(tmp_path, Rules(check_selector=slow.check)) as server:
         writing = asyncio.ensure_future(server.ask("POST", CLAIMS, claim("a", "x", "y")))
-        while not slow.asked:
-            await asyncio.sleep(0.01)
+        await wait_until(lambda: slow.asked)
         assert await server.text("/healthz") == "ok"
         assert (await server.ask("GET", CLAIMS))[1]["items"] == []
         assert (await server.ask("POST", CLAIMS, claim("plain")))[0] == 201

@@ -14,6 +14,7 @@ from dray.api.codec import loads
 from tests.apiserver.store.crash_child import WRITERS, after
 from tests.apiserver.store.stores import store_at
 from tests.campaign import campaign, seeds
+from tests.waiting import PATIENCE
 
 CHILD = "tests.apiserver.store.crash_child"
 
@@ -24,10 +25,10 @@ async def killed(path: Path, space: str, lines: int, seconds: float) -> list[tup
     assert child.stdout is not None
     said = b""
     for _ in range(lines):
-        said += await asyncio.wait_for(child.stdout.readline(), 30)
+        said += await asyncio.wait_for(child.stdout.readline(), PATIENCE)
     await asyncio.sleep(seconds)
     child.kill()
-    said += await asyncio.wait_for(child.stdout.read(), 30)
+    said += await asyncio.wait_for(child.stdout.read(), PATIENCE)
     await child.wait()
     whole = said[: said.rindex(b"\n")].decode().splitlines() if b"\n" in said else []
     return [(who, int(number), int(revision)) for who, number, revision in map(str.split, whole)]

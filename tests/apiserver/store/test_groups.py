@@ -13,14 +13,14 @@ from dray.apiserver.store.sqlite import SqliteStore
 from dray.errors import ConflictError, Error, HardwareError, NotFoundError, UnavailableError
 from dray.runtime.clock import FakeClock, settle
 from tests.apiserver.store.stores import Gate, delete, document, key, put, store_at, until_bookmark, value_of
+from tests.waiting import wait_until
 
 A, B, C = key("a"), key("b"), key("c")
 
 
 async def reached(gate: Gate) -> None:
     """The writer thread stands at COMMIT, and the loop has come to rest."""
-    while not gate.reached.is_set():
-        await asyncio.sleep(0.001)
+    await wait_until(gate.reached.is_set)
     await settle()
 
 

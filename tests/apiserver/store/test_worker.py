@@ -9,6 +9,7 @@ import pytest
 
 from dray.apiserver.store.worker import Worker
 from dray.errors import InvariantError, NotFoundError
+from tests.waiting import PATIENCE
 
 
 def _not_found() -> None:
@@ -62,7 +63,7 @@ async def test_nothing_that_was_submitted_before_an_unknown_error_runs_after_it(
     worker.start()
 
     def fail() -> None:
-        assert door.wait(20)
+        assert door.wait(PATIENCE)
         raise ZeroDivisionError("a bug")
 
     failed = worker.submit(fail)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from dray.api.resource.slice import Device
 from dray.cel.exact.run import WORK_LIMIT
 from dray.cel.faults import EvaluationError
 from dray.cel.program import FAST_WORK
+from tests.cases import read_cases
 
 CASES = Path(__file__).parents[1] / "cases" / "random.jsonl"
 FEATURES = Features(consumable_capacity=True, list_type_attributes=True)
@@ -34,8 +34,7 @@ def _work(selector: Selector, case: SelectorCase) -> int:
 
 def test_no_recorded_case_does_more() -> None:
     tried = 0
-    for line in CASES.read_text().splitlines()[::4]:
-        raw = json.loads(line)
+    for raw in read_cases(CASES)[::4]:
         del raw["answer"]
         case = view(raw, SelectorCase)
         try:

@@ -22,6 +22,7 @@ from dray.cel.library.urls import UrlValue
 from dray.cel.program import Program, compile_expression
 from dray.cel.types import Type
 from dray.cel.values import Duration, Optional, Timestamp, Uint, Value, is_list, is_map
+from tests.cases import read_cases
 
 CASES = Path(__file__).parent / "cases"
 Case = dict[str, Any]
@@ -83,15 +84,14 @@ def failure(text: str) -> str:
     raise AssertionError(f"{text} gives {show(value)}")
 
 
-def read_cases(module: str) -> Iterator[Case]:
-    """The cases about a module."""
-    with (CASES / f"{module}.jsonl").open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
+def cases_about(module: str) -> list[Case]:
+    """The cases about a module, at least one."""
+    return read_cases(CASES / f"{module}.jsonl")
 
 
 def complaints(module: str) -> list[str]:
     """Where we answer otherwise than Kubernetes."""
-    return [complaint for case in read_cases(module) for complaint in _complaints(case)]
+    return [complaint for case in cases_about(module) for complaint in _complaints(case)]
 
 
 def _complaints(case: Case) -> Iterator[str]:

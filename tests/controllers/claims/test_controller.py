@@ -280,7 +280,7 @@ async def test_two_at_once_with_kills_make_every_claim_once_and_leave_none(both:
     async with claim_controller(client) as controller:
         for pod in api.every(PODS):
             await api.remove(PODS, pod["metadata"]["name"])
-        await wait_until(lambda: not claims(api) and controller.queue.is_idle, seconds=30.0)
+        await wait_until(lambda: not claims(api) and controller.queue.is_idle)
     assert api.refused == []
 
 
@@ -294,7 +294,7 @@ async def _one_turn(api: Cluster, client: Client, rng: random.Random, turn: int)
                 await _disturb(api, rng)
             await asyncio.sleep(0.01 * rng.random())
         if turn % 2 == 0:  # else they are killed in the middle of it
-            await wait_until(lambda: settled(api, controllers), seconds=30.0)
+            await wait_until(lambda: settled(api, controllers))
 
 
 async def _disturb(api: Cluster, rng: random.Random) -> None:

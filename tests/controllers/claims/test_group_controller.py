@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from dray.runtime.clock import SystemClock
 from tests.controllers.claims.groups import OFF, ON, group, group_claim, group_document
 from tests.controllers.claims.test_pod_plan import told
 from tests.controllers.objects import NS, Json, pod_document, template_document
+from tests.waiting import until
 
 CONFIG = ClaimControllerConfig(ON)
 
@@ -70,12 +70,6 @@ async def has_claim(client: Client, name: str) -> bool:
     return name in await claims(client)
 
 
-async def wait_until(condition: Callable[[], Awaitable[object]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():
-            await asyncio.sleep(0.01)
-
-
 async def allocate(client: Client, name: str, users: list[Json]) -> None:
     """What a scheduler does."""
     await client.patch(RESOURCE_CLAIMS, name, {"metadata": {"finalizers": [CLAIM_FINALIZER]}}, namespace=NS)
@@ -92,7 +86,7 @@ async def test_the_pods_of_a_group_share_its_claim(client: Client) -> None:
         await add_pod(client, "second")
         name = claim_name("g", uid, "a")
         for pod in ("first", "second"):
-            await wait_until(lambda pod=pod: recorded(client, pod))  # type: ignore[misc]
+            await until(lambda pod=pod: recorded(client, pod))  # type: ignore[misc]
             assert await recorded(client, pod) == {"a": name}
         assert await claims(client) == [name]
         stored = await client.get(POD_GROUPS, "g", namespace=NS)
@@ -105,7 +99,7 @@ async def test_a_reservation_goes_with_its_group(client: Client) -> None:
     async with claim_controller(client, CONFIG):
         uid = await add_group(client, static={"b": "own"})
         name = claim_name("g", uid, "a")
-        await wait_until(lambda: claims(client))
+        await until(lambda: claims(client))
         await client.create(
             RESOURCE_CLAIMS,
             {"metadata": {"name": "own", "namespace": NS}, "spec": template_document()["spec"]["spec"]},
@@ -113,7 +107,7 @@ async def test_a_reservation_goes_with_its_group(client: Client) -> None:
         user = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": uid}
         await allocate(client, "own", [user])
         other = await add_group(client, name="last")  # so what was before it has been looked at
-        await wait_until(lambda: has_claim(client, claim_name("last", other, "a")))
+        await until(lambda: has_claim(client, claim_name("last", other, "a")))
         held = await client.get(RESOURCE_CLAIMS, "own", namespace=NS)
         assert [one.name for one in held.status.reserved_for] == ["g"]
         await client.delete(POD_GROUPS, "g", namespace=NS, options=DeleteOptions(uid=uid))
@@ -122,19 +116,19 @@ async def test_a_reservation_goes_with_its_group(client: Client) -> None:
             one = await client.get(RESOURCE_CLAIMS, "own", namespace=NS)
             return one.status.allocation is None and not one.metadata.finalizers
 
-        await wait_until(is_free)
+        await until(is_free)
 
         async def is_gone() -> bool:
             return name not in await claims(client)
 
-        await wait_until(is_gone)
+        await until(is_gone)
 
 
 async def test_a_pod_that_bypassed_the_scheduler_reserves_for_its_group(client: Client) -> None:
     async with claim_controller(client, CONFIG):
         uid = await add_group(client)
         name = claim_name("g", uid, "a")
-        await wait_until(lambda: claims(client))
+        await until(lambda: claims(client))
         await allocate(client, name, [])
         await add_pod(client, "p", node="n")
 
@@ -142,7 +136,7 @@ async def test_a_pod_that_bypassed_the_scheduler_reserves_for_its_group(client: 
             one = await client.get(RESOURCE_CLAIMS, name, namespace=NS)
             return [(user.resource, user.uid) for user in one.status.reserved_for]
 
-        await wait_until(users)
+        await until(users)
         assert await users() == [("podgroups", uid)]
 
 
@@ -153,7 +147,7 @@ async def test_a_claim_that_is_deleted_is_made_again(client: Client) -> None:
         async def record() -> object:
             return (await client.get(POD_GROUPS, "g", namespace=NS)).status.resource_claim_statuses
 
-        await wait_until(record)
+        await until(record)
         first = await client.get(RESOURCE_CLAIMS, name, namespace=NS)
         await client.delete(RESOURCE_CLAIMS, name, namespace=NS, options=DeleteOptions())
 
@@ -161,7 +155,7 @@ async def test_a_claim_that_is_deleted_is_made_again(client: Client) -> None:
             found = (await client.list(RESOURCE_CLAIMS, Selection(NS))).items
             return [one.metadata.name for one in found if one.metadata.uid != first.metadata.uid] == [name]
 
-        await wait_until(is_new)
+        await until(is_new)
 
 
 async def test_a_group_is_told_that_it_waits_for_its_template(client: Client) -> None:
@@ -172,10 +166,10 @@ async def test_a_group_is_told_that_it_waits_for_its_template(client: Client) ->
             events = (await client.list(EVENTS)).items
             return [one.involved_object.kind for one in events] == ["PodGroup"]
 
-        await wait_until(told)
+        await until(told)
         assert await claims(client) == []
         await client.create(RESOURCE_CLAIM_TEMPLATES, without_uid(template_document("late")))
-        await wait_until(lambda: claims(client))
+        await until(lambda: claims(client))
         assert await claims(client) == [claim_name("g", uid, "a")]
 
 
@@ -183,7 +177,7 @@ async def test_without_the_gate_a_pod_gets_its_own_claim(client: Client) -> None
     async with claim_controller(client, ClaimControllerConfig(OFF)):
         uid = await add_group(client)
         await add_pod(client, "p")
-        await wait_until(lambda: recorded(client, "p"))
+        await until(lambda: recorded(client, "p"))
         pod = await client.get(PODS, "p", namespace=NS)
         assert await claims(client) == [claim_name("p", pod.metadata.uid, "a")]
         assert claim_name("g", uid, "a") not in await claims(client)
@@ -193,14 +187,14 @@ async def test_no_such_pod_and_no_such_podgroup(client: Client) -> None:
     """Keys of what is gone by the time it is their turn."""
     async with claim_controller(client, CONFIG) as controller:
         await add_group(client)
-        await wait_until(lambda: claims(client))
+        await until(lambda: claims(client))
         for work in (Work("pod", NS, "none"), Work("podgroup", NS, "none"), Work("claim", NS, "none")):
             controller.queue.add(work)
 
         async def is_done() -> bool:
             return controller.queue.is_idle
 
-        await wait_until(is_done)
+        await until(is_done)
         assert len(await claims(client)) == 1
 
 

@@ -26,12 +26,13 @@ from dray.runtime.metrics import Metrics
 from tests.controllers.guard.reviews import add_claims, allocated, result, review_body
 from tests.controllers.objects import Json
 from tests.controllers.server import cluster
+from tests.waiting import PATIENCE
 
 HANGS = threading.Event()
 
 
 def hangs(parameters: Mapping[str, Any]) -> None:
-    HANGS.wait(30)
+    HANGS.wait(PATIENCE)
 
 
 def picky(parameters: Mapping[str, Any]) -> None:

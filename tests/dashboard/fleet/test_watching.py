@@ -14,8 +14,9 @@ from dray.client.kubeconfig import find_access
 from dray.processes.apiserver import ApiServerOptions, api_server, issue_kubeconfig
 from dray.processes.dashboard import DashboardOptions
 from tests.dashboard.fleet_script import add_node, fill
-from tests.dashboard.looking import IMPATIENT, NOBODY, looking, options_for, until
+from tests.dashboard.looking import IMPATIENT, NOBODY, looking, options_for
 from tests.scheduler.unreliable import Fault, Line, unreliable
+from tests.waiting import until
 
 
 @asynccontextmanager

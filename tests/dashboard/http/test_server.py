@@ -17,7 +17,8 @@ from dray.api.kinds import DEVICE_TAINT_RULES, NODES, RESOURCE_CLAIMS, RESOURCE_
 from dray.dashboard.http.security import HEADERS
 from tests.dashboard import small_fleet as objects
 from tests.dashboard.fleet_script import add_node, fill, make, shown_fleet
-from tests.dashboard.looking import QUICK, Looker, alone, looking, options_for, until, with_cluster
+from tests.dashboard.looking import QUICK, Looker, alone, looking, options_for, with_cluster
+from tests.waiting import until
 
 
 async def test_a_whole_fleet_as_its_page_asks_for_it(tmp_path: Path) -> None:

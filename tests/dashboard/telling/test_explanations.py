@@ -25,7 +25,8 @@ from tests.allocation.dumps import claims, situation, slices
 from tests.allocation.world import claim, device, piece, request
 from tests.dashboard import small_fleet as objects
 from tests.dashboard.fleet_script import fill, make
-from tests.dashboard.looking import until, with_cluster
+from tests.dashboard.looking import with_cluster
+from tests.waiting import until
 
 
 async def test_the_answers_are_those_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip

@@ -335,7 +335,7 @@ async def test_a_node_that_does_not_open_in_time(bench: Bench) -> None:
     release = threading.Event()
 
     def slow(root: HostRoot, path: str) -> int:
-        release.wait(10)
+        release.wait(PATIENCE)
         return bench.opener(root, path)
 
     async with bench.passing(slow, PassingLimits(open=0.05)) as passing:

@@ -20,6 +20,7 @@ from dray.hardware.nvml.recorded_session import RecordedSession
 from dray.runtime.clock import FakeClock
 from dray.testing.nvml.machine import recording
 from tests.drivers.nvidia.cards import watched
+from tests.waiting import PATIENCE
 
 ROOT = HostRoot(Path("/nowhere"))
 CONFIG = NvidiaConfig()
@@ -168,7 +169,7 @@ async def test_a_hung_library_holds_nobody_up(tmp_path: Path) -> None:
     @contextmanager
     def hanging(root: Place) -> Iterator[RecordedSession]:
         hung.set()
-        answers.wait(10)
+        answers.wait(PATIENCE)
         with host.machine.cards.open(root) as session:
             yield session
 
@@ -176,7 +177,7 @@ async def test_a_hung_library_holds_nobody_up(tmp_path: Path) -> None:
     driver = nvidia_driver(host.driver.config, host.clock, monitor=monitor)
     before = host.devices
     found = driver.discover(host.root, before)
-    assert hung.wait(5)
+    assert hung.wait(PATIENCE)
     assert found.devices == before
     assert "does not answer" in found.problems[0].message
     assert found.counters == host.look().counters

@@ -31,6 +31,7 @@ from dray.hardware.change import (
     SetVgpuProfile,
     UnbindDriver,
 )
+from tests.cases import read_rows
 
 PAGE = Path(__file__).parents[3] / "docs/reference/host-changes.md"
 ADDRESS = "0000:05:00.0"
@@ -90,8 +91,7 @@ def test_json_that_is_no_change() -> None:
 
 def table() -> dict[str, list[str]]:
     """The rows of the page's table of changes, by name."""
-    rows = [line.strip("|").split("|") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    return {cells[0].strip(" `"): [cell.strip() for cell in cells[1:]] for cells in rows}
+    return {cells[0].strip("`"): cells[1:] for cells in read_rows(PAGE)}
 
 
 def test_the_page_lists_exactly_the_changes_there_are() -> None:

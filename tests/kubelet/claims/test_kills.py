@@ -25,6 +25,7 @@ from dray.wire import dra
 from dray.wire.gen import dra_v1_pb2 as pb
 from tests.campaign import LONG, campaign
 from tests.kubelet.claims.world import Api, Driver, World, claim_of, direct, pod_of
+from tests.waiting import PATIENCE
 
 ONE = pod_of("one", direct("c"), direct("d"))
 TWO = pod_of("two", direct("c"), direct("e"))
@@ -275,6 +276,6 @@ async def test_a_real_kill(tmp_path: Path, call: int) -> None:
             env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"},
         )
         TARGET.update(pid=victim.pid, left=call)
-        assert await asyncio.wait_for(victim.wait(), 30) == -signal.SIGKILL
+        assert await asyncio.wait_for(victim.wait(), PATIENCE) == -signal.SIGKILL
         TARGET["left"] = 0
         await check_recovers(directory, a, b, alive=bool(call % 2))

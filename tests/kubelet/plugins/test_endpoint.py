@@ -27,7 +27,7 @@ from tests.kubelet.plugins.real_plugin import (
     connected,
     devices,
 )
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 
 async def test_the_first_list_and_an_update_are_each_told_once(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ async def test_an_endless_flood_leaves_time_for_others(tmp_path: Path) -> None:
         connected(Endless(), tmp_path / "endless"),
         connected(Plugin(), tmp_path / "calm") as calm,
     ):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             for _ in range(20):
                 await calm.allocate(["a"])
 

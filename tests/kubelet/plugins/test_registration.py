@@ -95,6 +95,19 @@ async def test_the_directory_is_made_for_root_and_its_group(node: Node) -> None:
     assert not (node.directory / "kubelet.sock").exists()
 
 
+@pytest.mark.parametrize(
+    "endpoint", ["", ".", "/", "./", "..", "a/..", "../kubeconfig", "../../elsewhere.sock", "link.sock", "\0"]
+)
+async def test_an_endpoint_that_is_no_socket_of_a_plugin(node: Node, endpoint: str, tmp_path: Path) -> None:
+    """Names of the directory itself among them, which a plugin may give in many ways."""
+    node.timeouts = SHORT
+    (tmp_path / "kubeconfig").write_text("not ours\n")
+    async with node.serving():
+        (node.directory / "link.sock").symlink_to("nowhere")
+        assert "failed to dial device plugin" in await node.refused(endpoint)
+    assert node.recorder.told == []
+
+
 async def test_old_sockets_go_and_other_files_stay(node: Node) -> None:
     node.directory.mkdir()
     make_socket(node.directory / "plugin.sock")

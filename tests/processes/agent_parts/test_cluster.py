@@ -25,7 +25,8 @@ from dray.processes.agent_parts.cluster import (
 )
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.processes.agent_server import NODE, AgentServer, agent_server, until
+from tests.processes.agent_server import NODE, AgentServer, agent_server
+from tests.waiting import wait_until
 
 MDEVS = {
     "mediatedDevicesConfiguration": {
@@ -74,11 +75,15 @@ async def test_a_kubevirt_object_and_the_nodes_labels(server: AgentServer, tmp_p
     await server.put_map("dray-agent", x="dray: {role: replace}")
     ours = replace(side(server, tmp_path), additions=ConfigMapPlace("default", "dray-agent"))
     async with agent(ours) as found:
-        await until(lambda: found.served.mdev_types.desired == ("nvidia-2",), "the type of the label")
+        await wait_until(lambda: found.served.mdev_types.desired == ("nvidia-2",), "the type of the label")
         await server.put_node(gpu="b")
-        await until(lambda: found.served.mdev_types.desired == ("nvidia-3",), "the type of the other label")
+        await wait_until(
+            lambda: found.served.mdev_types.desired == ("nvidia-3",), "the type of the other label"
+        )
     async with agent(replace(ours, node_labels={"gpu": "a"})) as found:
-        await until(lambda: found.served.mdev_types.desired == ("nvidia-2",), "a flag goes before the Node")
+        await wait_until(
+            lambda: found.served.mdev_types.desired == ("nvidia-2",), "a flag goes before the Node"
+        )
 
 
 async def test_beside_kubevirt_labels_and_mdevs_are_kubevirts(server: AgentServer, tmp_path: Path) -> None:
@@ -89,12 +94,12 @@ async def test_beside_kubevirt_labels_and_mdevs_are_kubevirts(server: AgentServe
     permitted = {"mediatedDevices": [external], "usb": [usb | {"externalResourceProvider": True}]}
     await server.put_kubevirt(MDEVS | {"permittedHostDevices": permitted})
     async with agent(side(server, tmp_path)) as found:
-        await until(lambda: found.served.resources == ("example.com/key",), "what is left to others")
+        await wait_until(lambda: found.served.resources == ("example.com/key",), "what is left to others")
         assert not found.served.mdev_types.managed and found.served.mdevs == ()
         await server.put_kubevirt(MDEVS | {"permittedHostDevices": {"usb": [usb]}})
-        await until(lambda: found.served == Served(), "KubeVirt serves it itself now")
+        await wait_until(lambda: found.served == Served(), "KubeVirt serves it itself now")
         await server.put_kubevirt(MDEVS | {"permittedHostDevices": None})
-        await until(lambda: found.cluster.config.loads == 3, "nothing is permitted any more")
+        await wait_until(lambda: found.cluster.config.loads == 3, "nothing is permitted any more")
         assert found.served == Served()
 
 
@@ -104,9 +109,9 @@ async def test_a_bad_edit_is_told_on_the_object_and_on_the_node(server: AgentSer
     uid = (await server.client.get(NODES, NODE)).metadata.uid
     await server.put_kubevirt({})
     async with agent(side(server, tmp_path)) as found:
-        await until(lambda: found.cluster.config.loads == 1, "the object")
+        await wait_until(lambda: found.cluster.config.loads == 1, "the object")
         await server.put_kubevirt({"virtualMachineInstancesPerNode": -1})
-        await until(lambda: found.cluster.config.refusals == 1, "the refusal")
+        await wait_until(lambda: found.cluster.config.refusals == 1, "the refusal")
     on_object, on_node = await server.events("ConfigRejected")
     field = "spec.configuration.virtualMachineInstancesPerNode"
     assert on_object.involved_object.kind == "KubeVirt" and on_node.involved_object.uid == uid
@@ -129,7 +134,7 @@ async def test_without_an_api_server_a_file_is_served(tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text("virtualMachineInstancesPerNode: 3\n")
     alone = ClusterSide(tmp_path / "agent.yaml", NODE, tmp_path / "state")
     async with agent(alone) as found:
-        await until(lambda: found.served.generic[:1] != (), "the file")
+        await wait_until(lambda: found.served.generic[:1] != (), "the file")
         assert (found.cluster.client, found.cluster.node) == (None, None)
         found.cluster.events.config_rejected(InvalidError("nobody hears it"), ())
     assert not (tmp_path / "state").exists()

@@ -11,7 +11,8 @@ from dray.dra.parcels import NodeRef
 from dray.processes.agent_config.last_known import LastKnown
 from dray.processes.agent_parts.node_view import LAYOUT, NodeView
 from dray.runtime.clock import SystemClock
-from tests.processes.agent_server import NODE, AgentServer, agent_server, until
+from tests.processes.agent_server import NODE, AgentServer, agent_server
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_labels_of_an_earlier_run_serve_until_the_server_answers(
         await server.start()
         await server.put_node(gpu="b")
         assert (await node.wait_ref()).name == NODE
-        await until(lambda: node.labels == {"gpu": "b"}, "the new labels")
+        await wait_until(lambda: node.labels == {"gpu": "b"}, "the new labels")
 
 
 async def test_a_node_that_is_not_there_yet(

@@ -17,8 +17,8 @@ from dray.processes.fleet.pod_course import RUNS_FOR
 from dray.processes.fleet.pods import PATIENCE
 from dray.processes.fleet.profile_file import load_profile
 from dray.runtime.clock import SystemClock
-from tests.processes.fleet_cluster import NS, fleet, in_phase, server, sim_cluster, small, until
-from tests.waiting import wait_until
+from tests.processes.fleet_cluster import NS, fleet, in_phase, server, sim_cluster, small
+from tests.waiting import until, wait_until
 
 Json = dict[str, Any]
 

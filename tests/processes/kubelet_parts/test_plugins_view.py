@@ -23,6 +23,7 @@ from tests.interrupts import interruptible
 from tests.kubelet.plugins.real_plugin import Plugin
 from tests.processes.kubelet_claims import announced, driver_of, registered
 from tests.processes.kubelet_node import NODE, TAPE, Node, listing, node_in
+from tests.waiting import PATIENCE
 
 
 async def told(node: Node) -> Plugins:
@@ -31,7 +32,7 @@ async def told(node: Node) -> Plugins:
 
 
 async def wait_state(node: Node, name: str, state: str) -> dict[str, Any]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             for one in (await told(node)).plugins:
                 if (one["name"], one["state"]) == (name, state):
@@ -82,7 +83,7 @@ async def test_drivers_and_who_was_refused(tmp_path: Path) -> None:
                 assert "none of services supported" in one["note"]
             node.clock.skip(301)
             assert [one["name"] for one in (await told(node)).plugins] == ["a.io"]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while any(one["name"] == "a.io" for one in (await told(node)).plugins):
                 await asyncio.sleep(0.02)
 
@@ -153,7 +154,7 @@ async def _watched(words: list[str]) -> None:
             *(sys.executable, "-m", "dray", *words, "--watch"), stdout=asyncio.subprocess.PIPE
         )
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         await process.stdout.readline()
         assert b"a.io" in await process.stdout.readline()
         process.send_signal(signal.SIGINT)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from dray.runtime.clock import FakeClock
 from dray.runtime.tasks import running
 from dray.testing.host import Host
 from tests.drivers.machine import build
+from tests.waiting import wait_until
 
 
 def ports(path: Path) -> set[str]:
@@ -25,8 +25,7 @@ def ports(path: Path) -> set[str]:
 
 
 async def settled(clock: FakeClock) -> None:
-    while clock.sleepers == 0:
-        await asyncio.sleep(0.01)
+    await wait_until(lambda: clock.sleepers)
 
 
 async def test_a_device_that_is_plugged_in_later_is_offered(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from dray.processes.up.notify import notify, supervisor_of
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as made:
-        made.settimeout(5)
+        made.settimeout(PATIENCE)
         yield made
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from dray.processes.up.place import RunningUp, UpPlace
-from tests.processes.up.up_program import UpProgram, dray, wait
+from tests.processes.up.up_program import UpProgram, dray
+from tests.waiting import block_until
 
 POD = """
 apiVersion: v1
@@ -76,7 +77,7 @@ def test_secrets_stay_in_their_files(up: UpProgram, tmp_path: Path) -> None:
         answer = dray("get", "pods", "-o", "json", *up.flag)
         return '"Succeeded"' in answer.stdout
 
-    wait(has_run, "the pod")
+    block_until(has_run, "the pod")
     asked = ("get pods -o yaml", "status -o json", "describe pod hello", "events")
     shown += [dray(*words.split(), *up.flag) for words in asked]
     place = up.place.data_dir

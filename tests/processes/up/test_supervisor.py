@@ -18,8 +18,7 @@ from dray.processes.up.supervisor import SupervisorOptions, run_supervisor
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
-from tests.scheduler.live import until
-from tests.waiting import wait_until
+from tests.waiting import until, wait_until
 
 QUICK = BackoffPolicy(first=0.01, limit=0.02)
 

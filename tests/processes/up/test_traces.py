@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from dray.errors import Error
 from dray.processes.up.place import UpPlace, find_running
 from dray.runtime.traces import first_span_id
 from tests.otlp_receiver import Collector, collecting
-from tests.scheduler.live import until
+from tests.waiting import block_until, until
 
 CONFIG = "dray: {doors: {sim: dra}, sim: {devices: [{name: gpu, count: 1}]}}"
 TEMPLATE = {
@@ -108,11 +107,11 @@ async def run_pod(place: UpPlace) -> str:
 
 
 def wait(holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
+    def look() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < end
-        time.sleep(0.02)
+        return holds()
+
+    block_until(look)
 
 
 def check(collector: Collector, uid: str) -> None:

@@ -8,8 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,16 +15,9 @@ from pathlib import Path
 from dray.cli.main import main
 from dray.processes.up.choice import free_port
 from dray.processes.up.place import RunningUp, UpPlace
+from tests.waiting import PATIENCE, block_until
 
 DRAY = (sys.executable, "-m", "dray")
-PATIENCE = 60.0
-
-
-def wait(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -110,7 +101,7 @@ class UpProgram:
             known = self.place.read(RunningUp)
             return known is not None and known.pid == process.pid
 
-        wait(is_ready, "dray up")
+        block_until(is_ready, "dray up")
         found = self.place.read(RunningUp)
         assert found is not None
         return found

@@ -32,7 +32,7 @@ from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.files.checkpoint_format import Format
 from dray.runtime.tasks import running
 from tests.processes.claims_checker import faults
-from tests.scheduler.live import until
+from tests.waiting import until
 
 RESOURCE = "example.com/gpu"
 PROFILE = (
@@ -98,7 +98,7 @@ class UpStorm:
                 found.append(known)
             return bool(found)
 
-        await until(is_ready, PATIENCE)
+        await until(is_ready, seconds=PATIENCE)
         return found[0]
 
     async def kill(self) -> None:
@@ -130,7 +130,7 @@ class UpStorm:
             pods = {pod.metadata.name: pod.status.phase for pod in await self._pods(client)}
             return all(pods.get(name) == "Running" for name in names)
 
-        await until(are_running, PATIENCE, 0.1)
+        await until(are_running, seconds=PATIENCE)
 
     async def load(self, client: Client) -> None:
         """New pods while few are under way; those that ended are sometimes deleted. Stops once `is_over`."""
@@ -193,7 +193,7 @@ class UpStorm:
             except Error:
                 return False
 
-        await until(is_settled, PATIENCE, 0.1)
+        await until(is_settled, seconds=PATIENCE)
         await self.wait_running(client, "steady-claim", "steady-plugin")
         for pod in await self._pods(client):
             bad = pod.status.phase == "Failed" and pod.status.reason != REFUSED
@@ -207,7 +207,7 @@ class UpStorm:
             return not left
 
         try:
-            await until(is_clean, PATIENCE, 0.1)
+            await until(is_clean, seconds=PATIENCE)
         except TimeoutError:
             raise AssertionError(left) from None
         await self.check(client)

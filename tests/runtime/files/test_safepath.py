@@ -25,6 +25,7 @@ from dray.runtime.files.saferesolve import Resolver
 from tests.campaign import campaign
 from tests.runtime.files.conftest import ROOT
 from tests.runtime.files.test_saferesolve import RESOLVERS
+from tests.waiting import PATIENCE
 
 is_root = os.geteuid() == 0
 root_only = pytest.mark.skipif(not is_root, reason="only root may do this")
@@ -361,7 +362,7 @@ def test_nobody_sees_a_socket_that_does_not_listen_or_has_the_wrong_mode(base: P
                         with contextlib.suppress(TimeoutError):
                             listener.accept()[0].close()
                             break
-        assert watcher.wait(10) == 0, watcher.stderr.read()
+        assert watcher.wait(PATIENCE) == 0, watcher.stderr.read()
 
 
 # --- an attacker ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import pytest
 
 from dray.errors import InvalidError, NotFoundError
 from dray.testing.host.tree import Attribute, Directory, Link, Tree, link_text, ro, rw, wo
+from tests.waiting import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_reader_never_sees_a_half_written_attribute(tmp_path: Path) -> None:
         tree.write("f", Attribute(short))
         tree.write("f", Attribute(long))
     stop.set()
-    reader.join(10)
+    reader.join(PATIENCE)
     assert seen <= {long, short}
 
 

@@ -9,6 +9,8 @@ import asyncio
 import itertools
 import json
 import math
+import os
+import selectors
 import shutil
 import sys
 import tempfile
@@ -59,7 +61,13 @@ def tells_the_truth(watch: FileWatch, path: Path) -> bool:
         return False
 
 
-def watching(path: Path, *, seconds: float = SECONDS, once: bool = False) -> Callable[[], None]:
+def watching(
+    path: Path,
+    *,
+    seconds: float = SECONDS,
+    once: bool = False,
+    selector: type[selectors.BaseSelector] = selectors.DefaultSelector,
+) -> Callable[[], None]:
     """The child: enter, and wait until the watch tells the truth and the file is there; fails after `seconds`."""
 
     async def watch_it() -> None:
@@ -76,20 +84,25 @@ def watching(path: Path, *, seconds: float = SECONDS, once: bool = False) -> Cal
         if second != first:
             raise SystemExit("one creation was told twice")
 
-    return lambda: asyncio.run(watch_it())
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selector())) as runner:
+            runner.run(watch_it())
+
+    return run
 
 
 def stops_until_idle(path: Path) -> int:
-    """How many stops the child makes before it has nothing to do but wait."""
-    times = list[float]()
+    """How many stops the child makes before it has nothing to do but wait: there it ends itself."""
+    return step_through(watching(path, seconds=10 * SECONDS, selector=EndAtRest)).stops
 
-    def note(_: int) -> bool:
-        times.append(time.monotonic())
-        return True
 
-    step_through(watching(path, seconds=1.5), interfere=note)
-    gaps = [after - before for before, after in itertools.pairwise(times)]
-    return gaps.index(max(gaps)) + 1  # it rests longer than any load delays it
+class EndAtRest(selectors.DefaultSelector):
+    """Of a loop that is over as soon as nothing is due soon."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None or timeout > SECONDS:
+            os._exit(0)
+        return super().select(timeout)
 
 
 def prepare(path: Path, has_parent: bool, has_file: bool) -> None:
