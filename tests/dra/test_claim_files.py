@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ from dray.dra.claims.claim_files import ANNOTATION, ClaimFiles, claim_spec, parc
 from dray.dra.claims.state import Entry, Phase
 from dray.dra.names import cdi_kind
 from dray.errors import DeniedError, InvalidError
+from tests.campaign import campaign
 from tests.dra.prepare_node import DRIVER
 from tests.dra.test_state import FULL, REF
 
@@ -85,6 +87,35 @@ def test_what_a_killed_process_left_belongs_to_its_claim(files: ClaimFiles, tmp_
     left.write_text("half")
     files.remove(REF.uid)
     assert [one.name for one in cdi_dir(tmp_path).iterdir()] == ["other-vendor.yaml"]
+
+
+def test_a_runtime_never_sees_half_a_file(files: ClaimFiles, tmp_path: Path) -> None:
+    """It scans the directory whenever it likes: while a claim is written, removed and written again."""
+    nodes = tuple(DeviceNode(f"/dev/null{number}", "/dev/null") for number in range(200))
+    big = with_edits(ContainerEdits(device_nodes=nodes))
+    is_done = threading.Event()
+
+    def write() -> None:
+        files.ensure(big)
+        for _ in range(campaign(30, 2_000)):
+            files.remove(REF.uid)
+            files.ensure(big)
+        is_done.set()
+
+    def scan() -> int:
+        registry = read_registry([cdi_dir(tmp_path)])
+        assert registry.broken == ()
+        for device in registry.devices.values():
+            assert len(device.spec.devices[0].container_edits.device_nodes) == len(nodes)
+        return len(registry.devices)
+
+    cdi_dir(tmp_path).mkdir(parents=True)
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not is_done.is_set():
+        scan()
+    writer.join()
+    assert scan() == 1
 
 
 def test_a_claim_that_gives_nothing_needs_no_file(files: ClaimFiles, tmp_path: Path) -> None:
