@@ -51,17 +51,16 @@ class TLSSite(web.BaseSite):
         for transport, _ in handshakes:
             transport.abort()
         if handshakes:
-            await asyncio.wait([task for _, task in handshakes])
+            await asyncio.wait([task for _, task in handshakes], timeout=HANDSHAKE_SECONDS)
 
     def accept(self, transport: asyncio.Transport, arrival: _Arrival) -> None:
         """Called for each new connection, of which nothing is read yet."""
         if self._is_stopped:  # it was accepted just before
             transport.abort()
             return
-        if len(self._handshakes) >= MOST_HANDSHAKES:
-            oldest = next((one for one in self._handshakes if not one.is_closing()), None)
-            if oldest is not None:
-                oldest.abort()
+        waiting = [one for one in self._handshakes if not one.is_closing()]
+        if len(waiting) >= MOST_HANDSHAKES:
+            waiting[0].abort()
         loop = asyncio.get_running_loop()
         handshake = self._shake_hands(transport, arrival)
         self._handshakes[transport] = loop.create_task(handshake, name="TLS handshake")
@@ -69,6 +68,8 @@ class TLSSite(web.BaseSite):
     async def _shake_hands(self, transport: asyncio.Transport, arrival: _Arrival) -> None:
         loop = asyncio.get_running_loop()
         try:
+            if transport.is_closing():  # too many came after it
+                return
             encrypted = await loop.start_tls(
                 transport,
                 arrival,
