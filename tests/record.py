@@ -1,4 +1,4 @@
-"""What a run leaves for its reader: a file with the seconds of each test file and what was skipped, and how to repeat a failed campaign."""
+"""What a run leaves for its reader: a file with the seconds of each test file, what was skipped and what tests told, and how to repeat a failed campaign."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--record",
         type=Path,
         metavar="FILE",
-        help="Write seconds of each file, and what was skipped and why, to FILE.",
+        help="Write seconds of each file, what was skipped and why, and what tests told, to FILE.",
     )
 
 
@@ -28,6 +28,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             "passed": len(stats.get("passed", [])),
             "seconds": _seconds(stats),
             "skipped": dict(_skipped(stats.get("skipped", []))),
+            "told": _told(stats),
         }
         config.option.record.parent.mkdir(parents=True, exist_ok=True)
         config.option.record.write_text(json.dumps(record, indent=1) + "\n")
@@ -49,6 +50,12 @@ def _seconds(stats: dict[str, list[pytest.TestReport]]) -> dict[str, float]:
     for report in (one for kind in ("passed", "failed", "error", "") for one in stats.get(kind, [])):
         spent[report.nodeid.partition("::")[0]] += report.duration
     return {file: round(seconds, 1) for file, seconds in sorted(spent.items(), key=lambda one: -one[1])}
+
+
+def _told(stats: dict[str, list[pytest.TestReport]]) -> dict[str, dict[str, object]]:
+    """What tests noted with `record_property`, such as seconds that they do not assert."""
+    reports = (one for kind in ("passed", "failed") for one in stats.get(kind, []))
+    return {one.nodeid: dict(one.user_properties) for one in reports if one.user_properties}
 
 
 def _skipped(reports: list[pytest.TestReport]) -> Iterator[tuple[str, str]]:

@@ -83,7 +83,8 @@ def test_q5_counters_on_another_node_s_slice_still_count(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", list(PROFILES))
 def test_q9_newer_generation_elsewhere(profile: str) -> None:
-    newer = piece(*devices("two"), name="s2", generation=2, nodeName="node-2")
+    elsewhere = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gone", "operator": "Exists"}]}]}
+    newer = piece(*devices("two"), name="s2", generation=2, nodeSelector=elsewhere)
     given = case([piece(*devices("one")), newer], claim(request()))
     assert picks(given, profile) == (None if profile == "correct" else ["req-0=one"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -136,6 +137,21 @@ async def test_of_too_many_that_ask_nothing_the_oldest_end(tmp_path: Path) -> No
         assert await is_answered(known)
         drop(known, *held)
         await asyncio.gather(*watching, return_exceptions=True)
+
+
+async def test_connections_that_come_in_one_turn_of_the_loop_do_not_stay(tmp_path: Path) -> None:
+    """The oldest are ended before their handshake has begun."""
+    async with served(tmp_path) as (port, context):
+        held = [socket.create_connection(("127.0.0.1", port)) for _ in range(90)]
+        for _ in range(3):
+            good = await connected(port, context)
+            assert await is_answered(good)
+            drop(good)
+        before = {one.get_name() for one in asyncio.all_tasks()}
+        assert "TLS handshake" in before
+        for one in held:
+            one.close()
+        await wait_until(lambda: not any(one.get_name() == "TLS handshake" for one in asyncio.all_tasks()))
 
 
 async def test_a_server_stops_whatever_handshakes_are_open(tmp_path: Path) -> None:

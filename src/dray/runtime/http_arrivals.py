@@ -17,7 +17,8 @@ from aiohttp import web
 from dray.runtime.tasks import running
 
 MOST_HANDSHAKES: Final = 64
-"""Connections of one server whose handshake has not ended, counted from when they are accepted."""
+"""Connections of one server whose handshake has not ended, counted from when they are accepted. A server that many clients
+connect to at once, such as after its restart, needs more: those that are ended try again, but later."""
 HANDSHAKE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 1.0
 
@@ -25,8 +26,11 @@ _LOOK_SECONDS: Final = 1.0
 class TLSSite(web.BaseSite):
     """Accepts connections and hands them to the runner's server when their handshake is done, which must be soon."""
 
-    def __init__(self, runner: web.BaseRunner, host: str, port: int, context: ssl.SSLContext) -> None:
+    def __init__(
+        self, runner: web.BaseRunner, host: str, port: int, context: ssl.SSLContext, most: int
+    ) -> None:
         super().__init__(runner, ssl_context=context)
+        self._most = most
         self._host, self._port = host, port
         self._context = context
         self._handshakes: dict[asyncio.Transport, asyncio.Task[None]] = {}
@@ -51,17 +55,16 @@ class TLSSite(web.BaseSite):
         for transport, _ in handshakes:
             transport.abort()
         if handshakes:
-            await asyncio.wait([task for _, task in handshakes])
+            await asyncio.wait([task for _, task in handshakes], timeout=HANDSHAKE_SECONDS)
 
     def accept(self, transport: asyncio.Transport, arrival: _Arrival) -> None:
         """Called for each new connection, of which nothing is read yet."""
         if self._is_stopped:  # it was accepted just before
             transport.abort()
             return
-        if len(self._handshakes) >= MOST_HANDSHAKES:
-            oldest = next((one for one in self._handshakes if not one.is_closing()), None)
-            if oldest is not None:
-                oldest.abort()
+        waiting = [one for one in self._handshakes if not one.is_closing()]
+        if len(waiting) >= self._most:
+            waiting[0].abort()
         loop = asyncio.get_running_loop()
         handshake = self._shake_hands(transport, arrival)
         self._handshakes[transport] = loop.create_task(handshake, name="TLS handshake")
@@ -69,6 +72,8 @@ class TLSSite(web.BaseSite):
     async def _shake_hands(self, transport: asyncio.Transport, arrival: _Arrival) -> None:
         loop = asyncio.get_running_loop()
         try:
+            if transport.is_closing():  # too many came after it
+                return
             encrypted = await loop.start_tls(
                 transport,
                 arrival,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from dray.errors import Error, InvalidError, InvariantError
-from dray.runtime.http_arrivals import TLSSite
+from dray.runtime.http_arrivals import MOST_HANDSHAKES, TLSSite
 from dray.runtime.logs import get_log
 from dray.runtime.ports import cannot_listen
 
@@ -31,16 +31,25 @@ class RequestError(InvalidError):
 
 @asynccontextmanager
 async def listening(
-    runner: web.BaseRunner, host: str, port: int, *, advice: str, context: ssl.SSLContext | None = None
+    runner: web.BaseRunner,
+    host: str,
+    port: int,
+    *,
+    advice: str,
+    context: ssl.SSLContext | None = None,
+    handshakes: int = MOST_HANDSHAKES,
 ) -> AsyncIterator[int]:
-    """Serve while entered; gives the port. `advice`: what to do where somebody else has the address."""
+    """Serve while entered; gives the port. `advice`: what to do where somebody else has the address.
+
+    With a `context`, of more than `handshakes` connections whose handshake has not ended the oldest end.
+    """
     await runner.setup()
     try:
         try:
-            site = (
-                web.TCPSite(runner, host, port) if context is None else TLSSite(runner, host, port, context)
-            )
-            await site.start()
+            if context is None:
+                await web.TCPSite(runner, host, port).start()
+            else:
+                await TLSSite(runner, host, port, context, handshakes).start()
         except OSError as error:
             raise cannot_listen(host, port, error, advice) from error
         yield int(runner.addresses[0][1])

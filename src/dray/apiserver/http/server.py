@@ -17,6 +17,8 @@ from dray.apiserver.http.handler import Handler
 from dray.runtime.certificates import Serving, server_context
 from dray.runtime.http_server import STOP_SECONDS, PlainServer, listening
 
+HANDSHAKES = 256
+"""As many clients may connect at once without having to try again; strangers take 80 MB by it."""
 IDLE_SECONDS = 90.0
 """A connection that asks nothing for so long is closed, also one that sends its headers byte by byte."""
 
@@ -42,8 +44,11 @@ async def serve(handler: Handler, address: Address, serving: Serving | None) -> 
     runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
     context = server_context(serving) if serving is not None else None
     advice = "choose another address"
+    opened = listening(
+        runner, address.host, address.port, advice=advice, context=context, handshakes=HANDSHAKES
+    )
     async with (
-        listening(runner, address.host, address.port, advice=advice, context=context) as port,
+        opened as port,
         handler.strangers.bounded(runner),
     ):
         yield port
