@@ -52,6 +52,7 @@ def run_worker(*arguments: str, given: Sequence[str] = (), seconds: int = 60) ->
         preexec_fn=lambda: _limit_cpu(seconds),
     )
     assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stderr == "", "RE2 writes what it does not like about a pattern, whatever it is told"
     return json.loads(done.stdout)
 
 
@@ -106,6 +107,7 @@ SHARED = {
     "[Z, Z].size() + Z[0][1].size() == 4": "answered: True",
     "Z.sortBy(x, x.size()).size() == 2": "answered: True",
 }
+LONG_PATTERN = "refused: error parsing regexp: expression too large: a pattern has at most 10240 bytes"
 TEXTS = {
     "S.replace('', S).size() > 0": COST,
     "T.replace('', T).size() > 0": WORK,
@@ -115,7 +117,10 @@ TEXTS = {
     "T.contains(T + 'y')": COST,
     "T.findAll('.*y|').size() > 0": "refused: operation cancelled: too many matches in a long text",
     "T.matches('(x+x+)+y')": "answered: False",
-    "'a'.matches(T)": "refused: error parsing regexp: expression too large",
+    "'a'.matches(T)": LONG_PATTERN,
+    "'a'.matches(S)": COST,
+    "''.matches('(?i)' + T)": LONG_PATTERN,
+    "T.find(T) == ''": COST,
     "'%s%s%s%s'.format([T, T, T, [T]]).size() > 0": "answered: True",
     "url('http://a/' + T).getHost() == 'a'": "answered: True",
     "isIP(T)": "answered: False",
@@ -124,7 +129,49 @@ TEXTS = {
     "device.attributes['d'][T] == 1": "refused: no such key: xxx",
     "{T: 1}.size() == 1": "answered: True",
 }
+GROWN = {
+    "[": ("''.matches(Z)", LONG_PATTERN),
+    "[:a": ("''.matches('[' + Z)", LONG_PATTERN),
+    "k": ("''.matches('(?i)' + Z)", LONG_PATTERN),
+    "(?:a)": ("''.matches(Z)", LONG_PATTERN),
+    "()": ("''.find(Z) == ''", "refused: Illegal regex: error parsing regexp: expression too large"),
+    "0": ("double(Z + 'x') > 0.0", "refused: type conversion error from 'string' to 'double'"),
+    "1": ("double(Z) > 0.0", "refused: type conversion error from 'string' to 'double'"),
+    "00": ("double('0x' + Z + 'x') > 0.0", "refused: type conversion error from 'string' to 'double'"),
+    "000": ("int(Z + 'x') > 0", "refused: type conversion error from 'string' to 'int'"),
+    "0.": ("duration(Z + 'x') == duration('1s')", "refused: type conversion error"),
+    "a.": ("semver('1.0.0-' + Z + 'a') == semver('1.0.0')", WORK),
+    "AAAA": ("format.byte().validate(Z).hasValue() || true", COST),
+    "%%": ("(Z + '%s').format([1]).size() == 0", "answered: False"),
+    "\U0001f600": (
+        "lists.range(45000).exists(i, dyn(device.attributes['d'][Z]) == i)",
+        "refused: no such key: ",
+    ),
+    "\U0001f601": (
+        "lists.range(6000).exists(i, timestamp('2020-01-01T00:00:00+00:00').getHours(a17) == i)",
+        "refused: unknown time zone ",
+    ),
+    "%25/": (
+        "cel.bind(u, url('http://a/' + a12), lists.range(9000).exists(i, [?dyn(u)].size() == i))",
+        "refused: cannot initialize optional list element from non-optional value kubernetes.URL(",
+    ),
+}
+"""Texts of ten characters of such pieces, doubled 17 times, that almost are what is asked for."""
 OTHERS = {
+    "brackets that are not closed": (f"device.driver.matches('{'[' * 10_000}')", "does not compile: "),
+    "classes of letters that are not closed": (
+        f"device.driver.matches('{'[[:a' * 2500}')",
+        "does not compile: ",
+    ),
+    "a literal of zeros": (f"double('{'0' * 10_000}x') > 0.0", "does not compile: "),
+    "repetitions that are written down": (
+        "device.driver.matches('" + "a{1000}" * 1400 + "')",
+        "does not compile: compilation failed: ",
+    ),
+    "a list of patterns": (
+        "[" + ", ".join(rf"'\\pL{{20}}{at}'" for at in range(40)) + "].exists(x, device.driver.matches(x))",
+        WORK,
+    ),
     "patterns that do not fit together": (
         " || ".join(rf"device.driver.matches('\\pL{{20}}N{at}')" for at in range(200)),
         "does not compile: compilation failed: regular expressions are too large: limit 60000 instructions in all",
@@ -175,6 +222,10 @@ OTHERS = {
 TABLE = {
     **{name: (shared(name), expected) for name, expected in SHARED.items()},
     **{name: (long_text(name), expected) for name, expected in TEXTS.items()},
+    **{
+        f"{piece}: {body}": (shared(body, 17, f"'{piece * (10 // len(piece))}'", "{0} + {0}"), expected)
+        for piece, (body, expected) in GROWN.items()
+    },
     **OTHERS,
 }
 
@@ -297,3 +348,13 @@ def test_a_text_that_does_not_compile_is_remembered() -> None:
     with pytest.raises(CompileError) as second:
         compile_selector("nothing ==", FEATURES)
     assert first.value is second.value
+
+
+def test_selectors_that_compute_patterns_are_counted() -> None:
+    """Seven characters may be a pattern that takes 20 ms to compile, and the fast way does not look at the clock."""
+    few = compile_selector(r"device.driver.matches('\\pL{' + '20}')", FEATURES)
+    many = compile_selector(
+        r"['\\pL{20}', '\\pN{20}', '\\pL{21}'].exists(x, device.driver.matches(x))", FEATURES
+    )
+    known = compile_selector(r"device.driver.matches('\\pL{20}')", FEATURES)
+    assert (few.program.is_fast, many.program.is_fast, known.program.is_fast) == (True, False, True)
