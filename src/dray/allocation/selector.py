@@ -143,11 +143,13 @@ class Selector:
             return False
         return _as_bool(answer)
 
-    def accepts_with_cost(self, device: DeviceValue) -> tuple[bool | None, str, int | None]:
+    def accepts_with_cost(
+        self, device: DeviceValue, budget: Charged | None = None
+    ) -> tuple[bool | None, str, int | None]:
         """(answer, error, cost): as `accepts`, with the cost counted. It is None where nothing was evaluated."""
         if device.fault:
             return None, device.fault, None
-        run = self.program.start({"device": device.value})
+        run = self.program.start({"device": device.value}, budget=budget)
         try:
             return _as_bool(self.program.finish(run)), "", run.cost
         except (EvaluationError, SelectorError) as error:
