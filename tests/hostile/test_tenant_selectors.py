@@ -19,8 +19,16 @@ from typing import Any
 
 import pytest
 
+from dray.allocation.budget import Budget as SearchBudget
+from dray.allocation.faults import TimeLimitError
 from dray.allocation.features import Features
-from dray.allocation.selector import CompiledSelectors, CompileError, check_selector, compile_selector
+from dray.allocation.selector import (
+    ADMITTED,
+    CompiledSelectors,
+    CompileError,
+    check_selector,
+    compile_selector,
+)
 from dray.api.field_errors import Path as FieldPath
 from dray.api.resource.slice import Device, DeviceAttribute
 from dray.cel.budget import Budget, BudgetSpentError
@@ -358,3 +366,43 @@ def test_selectors_that_compute_patterns_are_counted() -> None:
     )
     known = compile_selector(r"device.driver.matches('\\pL{20}')", FEATURES)
     assert (few.program.is_fast, many.program.is_fast, known.program.is_fast) == (True, False, True)
+
+
+def test_the_scheduler_finds_what_the_api_server_compiled() -> None:
+    """In `dray up` they are one process, and the scheduler's loop answers others."""
+    text = "device.attributes['shared'].name == 'compiled once'"
+    scheduler = Features(consumable_capacity=True)
+    admitted = compile_selector(text, ADMITTED, stored=False)
+    assert compile_selector(text, scheduler) is admitted
+    gated = "device.allowMultipleAllocations && device.attributes['d'].name == 'x'"
+    assert compile_selector(gated, ADMITTED, stored=False) is compile_selector(gated, scheduler)
+    with pytest.raises(CompileError):
+        compile_selector(gated, Features(), stored=False)
+    assert compile_selector(gated, Features()).matches(
+        "d",
+        Device(
+            name="a", attributes={"name": DeviceAttribute(string_value="x")}, allow_multiple_allocations=True
+        ),
+    )
+    includes = "device.attributes['d'].words.includes('x')"
+    with pytest.raises(CompileError):
+        compile_selector(includes, ADMITTED, stored=False)
+    assert compile_selector(includes, scheduler)
+
+
+def test_a_long_text_is_not_compiled_by_who_has_little_time() -> None:
+    """The decision goes to a copy of the process, which has more."""
+    now = [0.0]
+    text = " || ".join(f"device.attributes['little time'].name == '{number}'" for number in range(100))
+    device = Device(name="a", attributes={"little time/name": DeviceAttribute(string_value="7")})
+    selectors, features = CompiledSelectors(FEATURES), FEATURES
+    selectors.budget = SearchBudget(0.005, lambda: now[0])
+    with pytest.raises(TimeLimitError):
+        selectors.matches(text, "d", device)
+    assert selectors.matches("device.driver == 'd'", "d", device)
+    compile_selector(text, features)
+    assert selectors.matches(text, "d", device)
+    other = CompiledSelectors(FEATURES)
+    other.budget = SearchBudget(0.1, lambda: now[0])
+    longest = f"device.driver == '{'x' * 10_000}'"
+    assert not other.matches(longest, "d", device)

@@ -26,8 +26,8 @@ class Charged(Protocol):
     def charge(self, amount: int) -> None:
         """Take this much work: a step of the evaluator, or what takes about as long."""
 
-    def check(self) -> None:
-        """Look at the clock now."""
+    def check(self, ahead: float = 0.0) -> None:
+        """Look at the clock now: what takes so many seconds more is to fit."""
 
 
 class Budget:
@@ -52,9 +52,9 @@ class Budget:
         if self._unlooked >= _INTERVAL:
             self._look(amount * _SECONDS)
 
-    def check(self) -> None:
+    def check(self, ahead: float = 0.0) -> None:
         """See `Charged`."""
-        self._look(0.0)
+        self._look(ahead)
 
     def _look(self, ahead: float) -> None:
         """What is charged is about to be done, and nothing looks at the clock until it is: it must fit."""
