@@ -35,11 +35,13 @@ from dray.cel.budget import Budget, BudgetSpentError
 from dray.cel.library import patterns
 from dray.cel.memo import Memo
 from tests.campaign import campaign, seeds
+from tests.hostile.selector_worker import BY_BUDGET
 from tests.hostile.selectors import described, overloads, selector_of
 
 ROOT = Path(__file__).parents[2]
 FEATURES = Features(consumable_capacity=True, list_type_attributes=True)
 WORK = "refused: operation cancelled: work limit of 4000000 steps exceeded"
+STOPPED = "the search for devices was stopped after 0.02 s: whether the claims fit here is not known"
 COST = "refused: operation cancelled: actual cost limit exceeded"
 
 
@@ -267,7 +269,8 @@ def test_drawn_selectors_are_answered_or_refused() -> None:
     assert not faults, [f"{fault}\n{described(int(seed))}" for seed, fault in faults[:10]]
     kinds = sum((Counter(one["kinds"]) for one in answers), Counter[str]())
     assert kinds.total() == len(drawn)
-    assert kinds["answered"] and kinds["refused"]
+    assert set(kinds) == {"answered", "refused", BY_BUDGET, "does not compile"}
+    assert all(one["stopped"] in ([], [STOPPED]) for one in answers)
 
 
 def test_every_function_is_drawn() -> None:
@@ -406,3 +409,15 @@ def test_a_long_text_is_not_compiled_by_who_has_little_time() -> None:
     other.budget = SearchBudget(0.1, lambda: now[0])
     longest = f"device.driver == '{'x' * 10_000}'"
     assert not other.matches(longest, "d", device)
+
+
+def test_a_call_that_does_not_fit_into_the_time_left_is_not_begun() -> None:
+    """Nothing looks at the clock, which stands still here, while Python makes half a million numbers."""
+    text = "lists.range(500000).size() > 0 && device.driver == 'd'"
+    device = Device(name="a")
+    selectors = CompiledSelectors(FEATURES)
+    selectors.budget = SearchBudget(0.1, lambda: 0.0)
+    with pytest.raises(TimeLimitError):
+        selectors.matches(text, "d", device)
+    selectors.budget = SearchBudget(10.0, lambda: 0.0)
+    assert selectors.matches(text, "d", device)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 _INTERVAL: Final = 5_000
 """Work between two looks at the clock: about a millisecond."""
-_SECONDS: Final = 1e-7
+STEP_SECONDS: Final = 1e-7
 """What a step takes, about."""
 
 
@@ -50,7 +50,7 @@ class Budget:
             raise BudgetSpentError("the work of the evaluations is above the limit")
         self._unlooked += amount
         if self._unlooked >= _INTERVAL:
-            self._look(amount * _SECONDS)
+            self._look(amount * STEP_SECONDS)
 
     def check(self, ahead: float = 0.0) -> None:
         """See `Charged`."""
