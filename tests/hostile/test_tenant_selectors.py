@@ -161,6 +161,8 @@ GROWN = {
         "lists.range(6000).exists(i, timestamp('2020-01-01T00:00:00+00:00').getHours(a17) == i)",
         "refused: unknown time zone ",
     ),
+    "\x85": ("isIP(Z)", "answered: False"),
+    "\x86": ("isCIDR(Z) || isSemver(Z) || isURL('http://a@' + Z)", WORK),
     "%25/": (
         "cel.bind(u, url('http://a/' + a12), lists.range(9000).exists(i, [?dyn(u)].size() == i))",
         "refused: cannot initialize optional list element from non-optional value kubernetes.URL(",

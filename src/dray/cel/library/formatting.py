@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.ast import Call, Expr, ListLiteral, Literal, MapLiteral, walk
 from dray.cel.check.checker import Checked
 from dray.cel.exact.references import overload_ids
 from dray.cel.faults import EvaluationError, Fault
 from dray.cel.library.format_clauses import RULES, SIZE_LIMIT, clause, misused
+from dray.cel.quoting import quote_start
 from dray.cel.types import Type
 from dray.cel.values import INT_MAX, EvaluationCancelledError, Value
 
@@ -124,7 +124,7 @@ def _precision(digits: str) -> int:
         raise EvaluationError(f'{_UNREADABLE}{_CONVERSION}": invalid syntax')
     number = int(digits[:40]) if len(digits.lstrip("0")) < 40 else INT_MAX + 1
     if number > INT_MAX:
-        raise EvaluationError(f"{_UNREADABLE}{_CONVERSION}{quote(digits)[1:]}: value out of range")
+        raise EvaluationError(f"{_UNREADABLE}{_CONVERSION}{quote_start(digits)[1:]}: value out of range")
     return number
 
 
