@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.allocation.budget import Budget
 from dray.allocation.features import Features
 from dray.allocation.selector_trial import try_selector
 from dray.api.codec import view
@@ -46,3 +47,15 @@ def test_a_text_that_costs_too_much_is_not_run_on_every_device() -> None:
     assert [one.match for one in trial.outcomes[:6]] == [False] * 6
     assert {one.error for one in trial.outcomes[6:9]} == {"operation cancelled: actual cost limit exceeded"}
     assert {one.error for one in trial.outcomes[9:]} == {"not run: it cost too much on 3 devices before"}
+
+
+def test_devices_that_are_left_when_the_time_is_over_have_no_answer() -> None:
+    """The readings differ, and each takes some ten thousand steps: the clock moves a second a look."""
+    ticks = iter(range(1000))
+    budget = Budget(40.0, lambda: float(next(ticks)))
+    devices = [device(f"d-{number}", attributes={"n": {"int": number}}) for number in range(20)]
+    text = 'lists.range(3000).all(x, string(x) != "") && device.attributes["driver-a"].n >= 0'
+    trial = try_selector(text, [view(piece(*devices), ResourceSlice)], Features(), budget)
+    assert trial.outcomes[0].match is True
+    left = {(one.match, one.error, one.cost) for one in trial.outcomes if one.match is None}
+    assert left == {(None, "stopped after 40 s: whether the selector matches here is not known", None)}

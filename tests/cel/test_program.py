@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 import tracemalloc
+from contextlib import nullcontext
 from copy import copy
 from typing import Any
 
@@ -298,3 +300,21 @@ def test_a_long_chain_is_fast() -> None:
     assert (
         compiled.of_variable("device")(device(**{f"a{number}": str(number) for number in range(60)})) is True
     )
+
+
+@pytest.mark.parametrize(("levels", "is_told"), [(2, True), (110, False)])
+def test_a_lack_of_memory_is_not_taken_for_a_text_that_is_too_deep(
+    levels: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python says `MemoryError` for both. Where nothing is deep, whoever limits memory must hear of it."""
+    text = "(b == " * levels + "b" + ")" * levels
+    environment = Environment({"b": t.BOOL}, LIBRARIES)
+
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(builtins, "compile", exhausted)
+        with pytest.raises(MemoryError) if is_told else nullcontext():
+            assert not compile_expression(text, environment).is_fast
+    assert compile_expression(text, environment).is_fast

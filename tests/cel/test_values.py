@@ -25,6 +25,7 @@ from dray.cel.values import (
     Uint,
     join_lists,
     make_map,
+    text_of,
     type_name,
 )
 from tests.cel.evaluating import evaluate
@@ -254,3 +255,16 @@ def test_names_of_types() -> None:
     ]
     with pytest.raises(EvaluationError, match="unsupported conversion"):
         type_name(object())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x" * 4096, "x" * 4096),
+        ("x" * 4097, f"{'x' * 4096}…"),
+        (b"x" * 5000, f"b'{'x' * 4096}'"),
+        (["x" * 5000], f"['{'x' * 100}']"),
+    ],
+)
+def test_errors_show_the_beginning_of_what_is_long(value: Any, text: str) -> None:
+    assert text_of(value) == text

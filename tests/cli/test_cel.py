@@ -58,6 +58,14 @@ def test_the_table(slices: str, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_selector_that_takes_too_long_is_stopped(slices: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = f"lists.range(9000).all(x, string(x) != '') && {A}.index >= 0"
+    assert main(["cel", text, "-f", slices, "--timeout", "0.000001"]) == 1
+    *_, first, second = capsys.readouterr().out.splitlines()
+    why = "error   stopped after 1e-06 s: whether the selector matches here is not known"
+    assert (first[-len(why) :], second[-len(why) :]) == (why, why)
+
+
 def test_a_selector_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cel", "device.driver == ''"]) == 0
     assert capsys.readouterr().out == (

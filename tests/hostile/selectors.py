@@ -44,7 +44,28 @@ _PATTERNS = (
     r"'[^a-c]{200}$'",
     r"'\\pL{300}N'",
     "'('",
+    "'[[[[[[[['",
+    "'[[:alpha:[:al'",
+    "'a{1000}a{1000}'",
+    "'(?i)kſß'",
 )
+_SEEDS = (
+    "['x']",
+    "'xxxxxxxxxx'",
+    "lists.range(1000)",
+    "{'a': 1}",
+    "'é😀'",
+    "[1, 2]",
+    "'[[[[[[[[[['",
+    "'0000000000'",
+    "'1.1.1.1.1.'",
+    "'%25%25%25/'",
+    "'%%%%%%%%%%'",
+    "'()()(?:a)k'",
+)
+"""What is grown: also texts that are patterns, numbers, versions and the like, but for their ends."""
+_NEAR_MISSES = ("'x'", "'-'", "']'", "'!'", "'.'", "'\\n'")
+_HEADS = ("''", "'(?i)'", "'['", "'0x'", "'1.0.0-'", "'http://a/?'", "'%'", "'::'")
 _READ = (
     "device.driver",
     "device.attributes",
@@ -100,9 +121,7 @@ class Hostile:
     def _bind(self, number: int) -> str:
         chance, name = self._chance, f"a{number}"
         if number == 0:
-            value = chance.choice(
-                ("['x']", "'xxxxxxxxxx'", "lists.range(1000)", "{'a': 1}", "'é😀'", "[1, 2]")
-            )
+            value = chance.choice(_SEEDS)
         elif chance.random() < 0.75:
             one = self._names[-1]
             value = chance.choice(_GROWERS)(one, chance.choice((one, self._some())))
@@ -144,7 +163,12 @@ class Hostile:
                 if depth > 0
                 else "true"
             ),
-            lambda: f"dyn({self._some()}).matches({chance.choice((*_PATTERNS, self._some()))})",
+            lambda: (
+                f"dyn({self._some()}).matches({chance.choice((*_PATTERNS, self._some(), self._almost()))})"
+            ),
+            lambda: (
+                f"{chance.choice(('int', 'double', 'duration', 'semver'))}({self._almost()}) == {self._some()}"
+            ),
         )
         return chance.choice(choices)()
 
@@ -161,10 +185,17 @@ class Hostile:
             return f"dyn({self._some()})"
         if chance.random() < 0.3:
             return f"dyn({self._value(depth - 1)})"
+        if wanted.name == "string" and chance.random() < 0.3:
+            return self._almost()
         if wanted.name == "string" and chance.random() < 0.2:
             return chance.choice(_PATTERNS)
         known = _LITERALS.get(wanted.name)
         return chance.choice(known) if known else f"dyn({self._some()})"
+
+    def _almost(self) -> str:
+        """A long text that fails at its end, perhaps behind a beginning that has it read."""
+        chance = self._chance
+        return f"({chance.choice(_HEADS)} + string({self._some()}) + {chance.choice(_NEAR_MISSES)})"
 
     def _operator(self, depth: int) -> str:
         sign = self._chance.choice(_OPERATORS)

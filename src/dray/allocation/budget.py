@@ -71,10 +71,10 @@ class Budget:
         if self._since >= LOOK:
             self.check()
 
-    def check(self) -> None:
-        """Look at the clock; raises TimeLimitError."""
+    def check(self, ahead: float = 0.0) -> None:
+        """Look at the clock; raises TimeLimitError, also where what takes `ahead` seconds would not be over in time."""
         self._since = 0
-        if self._now is not None and self._now() >= self._ends:
+        if self._now is not None and self._now() + ahead >= self._ends:
             raise TimeLimitError(
                 f"the search for devices was stopped after {self.seconds:.3g} s: "
                 "whether the claims fit here is not known",

@@ -49,6 +49,10 @@ KEPT_BYTES: Final = 64 << 20
 _DEVICE: Final = t.struct_of("kubernetes.DRADevice")
 _FOLDING: Final = "program instantiation failed: "
 _REMEMBERED_DEVICES: Final = 100_000
+_INCLUDES: Final = "includes"
+_SECONDS_PER_CHARACTER: Final = 1e-5
+_LONGEST_AHEAD: Final = 0.05
+"""Less than any caller with a clock has who may compile at all, so that the longest text is compiled some time."""
 _SHOWN: Final = 4096
 """Characters of an error that are shown: one may repeat a text that the selector made."""
 
@@ -143,11 +147,13 @@ class Selector:
             return False
         return _as_bool(answer)
 
-    def accepts_with_cost(self, device: DeviceValue) -> tuple[bool | None, str, int | None]:
+    def accepts_with_cost(
+        self, device: DeviceValue, budget: Charged | None = None
+    ) -> tuple[bool | None, str, int | None]:
         """(answer, error, cost): as `accepts`, with the cost counted. It is None where nothing was evaluated."""
         if device.fault:
             return None, device.fault, None
-        run = self.program.start({"device": device.value})
+        run = self.program.start({"device": device.value}, budget=budget)
         try:
             return _as_bool(self.program.finish(run)), "", run.cost
         except (EvaluationError, SelectorError) as error:
@@ -172,7 +178,7 @@ def compile_selector(expression: str, features: Features, *, stored: bool = True
 
     The allocator takes texts as stored; `stored=False` is for those that an API server sees for the first time.
     """
-    key = (expression, features.consumable_capacity, features.list_type_attributes, stored)
+    key = _key(expression, features, stored=stored)
     found = _KNOWN.get(key)
     if found is None:
         try:
@@ -185,7 +191,21 @@ def compile_selector(expression: str, features: Features, *, stored: bool = True
     return found
 
 
-_KNOWN: Final[Memo[tuple[str, bool, bool, bool], Selector | CompileError]] = Memo(KEPT_BYTES)
+_Key = tuple[str, bool, bool, bool]
+_KNOWN: Final[Memo[_Key, Selector | CompileError]] = Memo(KEPT_BYTES)
+
+
+def _key(expression: str, features: Features, *, stored: bool) -> _Key:
+    """What makes a difference to this text. One that names nothing that came with a gate is the same to the API server that
+    sees it first and to the scheduler in its process, which then need not compile it in its loop."""
+    lists = features.list_type_attributes
+    multiple = MULTIPLE in expression and (stored or features.consumable_capacity)
+    return expression, multiple, lists, _INCLUDES in expression and (stored or lists)
+
+
+def _seconds_ahead(expression: str) -> float:
+    """What compiling a text may take, about."""
+    return min(_SECONDS_PER_CHARACTER * len(expression), _LONGEST_AHEAD)
 
 
 def _size(compiled: Selector | CompileError) -> int:
@@ -193,10 +213,10 @@ def _size(compiled: Selector | CompileError) -> int:
     return 1024 + 4 * len(compiled.text) if isinstance(compiled, CompileError) else compiled.program.size
 
 
-def _compile(expression: str, multiple: bool, lists: bool, stored: bool) -> Selector:
-    features = Features(consumable_capacity=multiple, list_type_attributes=lists)
+def _compile(expression: str, multiple: bool, lists: bool, has_includes: bool) -> Selector:
+    environment = device_environment(multiple=multiple, lists=lists, has_includes=has_includes)
     try:
-        program = compile_part(expression, features, stored=stored)
+        program = compile_expression(expression, environment, COST_LIMIT, size_hint)
     except CelError as error:
         raise _compile_error(error, expression) from None
     accepted = (t.BOOL, t.ANY, t.DYN) if lists else (t.BOOL, t.ANY)
@@ -255,11 +275,13 @@ class CompiledSelectors:
         return self.selector(expression).accepts(self.prepared(driver, device), self.budget)
 
     def selector(self, expression: str) -> Selector:
-        """Compiled once; raises `CompileError` each time. A claim may bring hundreds: the clock is looked at before each."""
+        """Compiled once; raises `CompileError` each time. A claim may bring hundreds: the clock is looked at before each that
+        nobody in the process has compiled, and whoever has too little time left does not begin."""
         found = self._compiled.get(expression)
         if found is None:
             if self.budget is not None:
-                self.budget.check()
+                is_known = _KNOWN.get(_key(expression, self._features, stored=True)) is not None
+                self.budget.check(0.0 if is_known else _seconds_ahead(expression))
             try:
                 found = compile_selector(expression, self._features)
             except CompileError as error:

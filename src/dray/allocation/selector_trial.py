@@ -6,8 +6,10 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.device_values import DeviceValue, Place
 from dray.allocation.explanation.false_part import FalsePart, find_false_part
+from dray.allocation.faults import TimeLimitError
 from dray.allocation.features import Features
 from dray.allocation.selector import COST_LIMIT, CompileError, Selector, compile_selector
 from dray.api.limits import MAX_EXPRESSION_LENGTH
@@ -48,15 +50,18 @@ class Trial:
         return self.estimated_cost is not None and self.estimated_cost > self.cost_limit
 
 
-def try_selector(expression: str, slices: Iterable[ResourceSlice], features: Features) -> Trial:
-    """Compiled as a text that an API server sees for the first time, then asked about every device, in order."""
+def try_selector(
+    expression: str, slices: Iterable[ResourceSlice], features: Features, budget: Budget = UNLIMITED
+) -> Trial:
+    """Compiled as a text that an API server sees for the first time, then asked about every device, in order. The budget is
+    for all devices together; those that are left when it ends have no answer, and an error that says so."""
     if len(expression.encode()) > MAX_EXPRESSION_LENGTH:
         return Trial(expression, f"Too long: may not be more than {MAX_EXPRESSION_LENGTH} bytes")
     try:
         selector = compile_selector(expression, features, stored=False)
     except CompileError as error:
         return Trial(expression, error.text)
-    asked = _Asked(selector, features)
+    asked = _Asked(selector, features, budget)
     outcomes = tuple(asked.outcome(one, device) for one in slices for device in one.spec.devices or ())
     return Trial(expression, "", selector.estimated_cost, selector.places, outcomes)
 
@@ -68,9 +73,10 @@ class _Asked:
     few times.
     """
 
-    def __init__(self, selector: Selector, features: Features) -> None:
+    def __init__(self, selector: Selector, features: Features, budget: Budget) -> None:
         self._selector = selector
         self._features = features
+        self._budget = budget
         self._known: dict[Hashable, _Answer] = {}
         self._cut_off = 0
 
@@ -84,7 +90,12 @@ class _Asked:
     def _ask(self, prepared: DeviceValue) -> _Answer:
         if self._cut_off >= _MOST_CUT_OFF:
             return None, f"not run: it cost too much on {self._cut_off} devices before", None, None
-        match, error, cost = self._selector.accepts_with_cost(prepared)
+        try:
+            self._budget.check()
+            match, error, cost = self._selector.accepts_with_cost(prepared, self._budget)
+        except TimeLimitError as stopped:
+            why = f"stopped after {stopped.seconds:.3g} s: whether the selector matches here is not known"
+            return None, why, None, None
         if error and (self._selector.estimated_cost > COST_LIMIT or error == WORK_MESSAGE):
             self._cut_off += 1
         part = find_false_part(self._selector, prepared, self._features) if match is False else None

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 _INTERVAL: Final = 5_000
 """Work between two looks at the clock: about a millisecond."""
-_SECONDS: Final = 1e-7
+STEP_SECONDS: Final = 1e-7
 """What a step takes, about."""
 
 
@@ -26,8 +26,8 @@ class Charged(Protocol):
     def charge(self, amount: int) -> None:
         """Take this much work: a step of the evaluator, or what takes about as long."""
 
-    def check(self) -> None:
-        """Look at the clock now."""
+    def check(self, ahead: float = 0.0) -> None:
+        """Look at the clock now: what takes so many seconds more is to fit."""
 
 
 class Budget:
@@ -50,11 +50,11 @@ class Budget:
             raise BudgetSpentError("the work of the evaluations is above the limit")
         self._unlooked += amount
         if self._unlooked >= _INTERVAL:
-            self._look(amount * _SECONDS)
+            self._look(amount * STEP_SECONDS)
 
-    def check(self) -> None:
+    def check(self, ahead: float = 0.0) -> None:
         """See `Charged`."""
-        self._look(0.0)
+        self._look(ahead)
 
     def _look(self, ahead: float) -> None:
         """What is charged is about to be done, and nothing looks at the clock until it is: it must fit."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from dray.cel.ast import Call, Expr, Literal, walk
-from dray.cel.budget import Charged
+from dray.cel.budget import STEP_SECONDS, Charged
 from dray.cel.check.checker import check
 from dray.cel.costs.bound import bound_work
 from dray.cel.costs.cost import Range, SizeHint
@@ -31,6 +31,8 @@ NODE_LIMIT: Final = 10_000
 PROGRAM_LIMIT: Final = 60_000
 """The most instructions of all patterns in an expression: 50 ms of compiling."""
 _PATTERN_CALLS: Final = frozenset({"matches", "find", "findAll"})
+_UNCHECKED: Final = 20_000
+"""Work that is done without a look at whether there is time for it: 2 ms."""
 _BYTES_OF_NODE: Final = 2000
 _BYTES_OF_PATTERN: Final = 64 << 10
 
@@ -96,7 +98,10 @@ class Program:
         the time. Raises `BudgetSpentError` where that is not enough."""
         if self._by_bindings is None:
             return self.evaluate_exactly(bindings, budget)
-        budget.charge(1 + self.work // 10)
+        work = 1 + self.work // 10
+        if work > _UNCHECKED:
+            budget.check(work * STEP_SECONDS)
+        budget.charge(work)
         return self._by_bindings(bindings, lambda again: self.evaluate_exactly(again, budget))
 
     def evaluate_exactly(self, bindings: Mapping[str, Value], budget: Charged | None = None) -> Value:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from zoneinfo import ZoneInfo
 
 from dray.cel.faults import EvaluationError
-from dray.cel.values import INT_MAX, INT_MIN, Duration, Timestamp
+from dray.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, text_of
 
 SECOND = 1_000_000_000
 _MIN_SECONDS, _MAX_SECONDS = -62_135_596_800, 253_402_300_799
@@ -28,6 +28,8 @@ _TIMESTAMP = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})"
 )
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
+_LONGEST_ZONE = 255
+"""No file has a longer name."""
 _MOST_DIGITS = 19
 """No duration has more, in nanoseconds; Python refuses to read thousands."""
 
@@ -125,6 +127,8 @@ def write_timestamp(moment: Timestamp) -> str:
 
 def _zone_offset(zone: str, seconds: int) -> int:
     """Seconds east of UTC: of an IANA name at that moment, or of `+01:00`."""
+    if len(zone) > _LONGEST_ZONE:
+        raise EvaluationError(f"unknown time zone {text_of(zone)}")
     if ":" in zone:
         hours, _, minutes = zone.partition(":")
         if not (_NUMBER.fullmatch(hours) and _NUMBER.fullmatch(minutes)):

@@ -280,16 +280,27 @@ def is_map(value: Value) -> bool:
 
 
 def text_of(value: Value) -> str:
-    """A value as error messages show it; of a list or map only the beginning, however large it is."""
+    """A value as error messages show it; only the beginning of one that is large: nobody pays for an error that nobody reads."""
     if value is None or value.__class__ is bool:
         return {None: "null", True: "true", False: "false"}[value]
+    if value.__class__ is str:
+        return value if len(value) <= _SHOWN_CHARACTERS else f"{value[:_SHOWN_CHARACTERS]}…"
     if not isinstance(value, (Optional, *_LISTS, *_MAPS)):
-        return str(value)
+        return _scalar_text(value)
     shown, left = _shown(value, _SHOWN_VALUES)
     return shown if left > 0 else f"{shown}, …"
 
 
 _SHOWN_VALUES = 100
+_SHOWN_CHARACTERS = 4096
+
+
+def _scalar_text(value: Value) -> str:
+    if value.__class__ is bytes:
+        return str(value[:_SHOWN_CHARACTERS])
+    if isinstance(value, Opaque) and value.weight > _SHOWN_CHARACTERS:
+        return f"{value.cel_type.name}(…)"
+    return str(value)
 
 
 def _shown(value: Value, left: int) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
-from dray.cli.manifests import read_manifests, read_text, say_notes
+from dray.cli.manifests import read_manifests, read_text, say_notes, seconds_above_zero
 from dray.cli.tables import GREEN, PLAIN, RED, YELLOW, has_colour
 from dray.errors import InvalidError
 
@@ -46,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="DRAConsumableCapacity (on) and DRAListTypeAttributes (off), as in Kubernetes 1.36",
     )
     parser.add_argument(
+        "--timeout",
+        type=seconds_above_zero,
+        default=10.0,
+        metavar="SECONDS",
+        help="stop after so long, for all devices together (default 10)",
+    )
+    parser.add_argument(
         "-o", "--output", choices=["table", "json"], default="table", help="how to show it (default table)"
     )
 
@@ -57,11 +64,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidError("give a selector, as `dray cel EXPR -f FILE`, or --cases FILE", field="EXPR")
     if arguments.cases is not None:
         return _run_cases(arguments.cases)
+    from dray.allocation.budget import Budget
     from dray.allocation.selector_trial import try_selector
+    from dray.runtime.clock import SystemClock
 
     features = _features(arguments.feature_gates)
     slices = _slices(arguments.filename)
-    trial = try_selector(arguments.expression, slices, features)
+    budget = Budget(arguments.timeout, SystemClock().monotonic)
+    trial = try_selector(arguments.expression, slices, features, budget)
     if arguments.output == "json":
         import json
 

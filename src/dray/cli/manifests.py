@@ -66,14 +66,15 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds_above_zero,
         default=10.0,
         metavar="SECONDS",
         help="stop the search for devices on a node after so long, as kube-scheduler does (default 10)",
     )
 
 
-def _seconds(text: str) -> float:
+def seconds_above_zero(text: str) -> float:
+    """The type of `--timeout` where it is a plain number."""
     try:
         seconds = float(text)
     except ValueError:

@@ -11,9 +11,12 @@ from dray.allocation.faults import SelectorError
 from dray.allocation.features import Features
 from dray.allocation.index import matches as module
 from dray.allocation.index.columns import Columns, Group
-from dray.allocation.index.matches import Answers, Matcher
+from dray.allocation.index.matches import Answers, Kept, Matcher, Matchers
+from dray.allocation.requests import Request
 from dray.allocation.selector import CompiledSelectors
 from dray.api.codec.json_codec import view
+from dray.api.resource.claim import ExactDeviceRequest
+from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import Device
 from tests.campaign import campaign
 
@@ -31,6 +34,14 @@ EXPRESSIONS = (
     "device.allowMultipleAllocations",
     'device.attributes["driver-a"].type.',
 )
+
+
+def request(expression: str) -> Request:
+    wish = view(
+        {"name": "r", "deviceClassName": "c", "selectors": [{"cel": {"expression": expression}}]},
+        ExactDeviceRequest,
+    )
+    return Request(0, 0, 0, "c", "r", "", wish, DeviceClass())
 
 
 def random_device(random: Random, number: int) -> Device:
@@ -77,20 +88,22 @@ def _reaches_none(
     return all(one is not None and _matches(selectors, one, group, device) for one in before)
 
 
-@pytest.mark.parametrize("kept", [1, 10_000])
+@pytest.mark.parametrize("kept", [1, 1000, 1 << 30])
 def test_a_group_at_once_is_its_devices_one_by_one(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With everything kept, and with next to nothing."""
     monkeypatch.setattr(module, "KEPT_GROUPS", kept)
     monkeypatch.setattr(module, "KEPT_PROJECTIONS", kept)
+    monkeypatch.setattr(module, "KEPT_BYTES", kept)
     random = Random(kept)
     selectors, columns = CompiledSelectors(FEATURES), Columns(FEATURES)
-    answers: dict[str | None, Answers | None] = {one: Answers(selectors, one) for one in EXPRESSIONS}
+    room = Kept()
+    answers: dict[str | None, Answers | None] = {one: Answers(selectors, one, room) for one in EXPRESSIONS}
     answers[None] = None
     asked: list[list[str | None]] = [
         random.choices([*EXPRESSIONS, None], weights=[*[3] * len(EXPRESSIONS), 1], k=random.randrange(4))
         for _ in range(20)
     ]
-    matchers = [(one, Matcher([answers[text] for text in one], ())) for one in asked]
+    matchers = [(one, Matcher([answers[text] for text in one], (), room)) for one in asked]
     kinds = set()
     for _ in range(GROUPS):
         devices = [random_device(random, number) for number in range(random.randrange(1, 4))]
@@ -122,3 +135,21 @@ def test_a_selector_does_not_see_devices_that_the_one_before_refused() -> None:
     devices = [view({"name": f"d{n}", "attributes": {"numa": {"int": n}}}, Device) for n in range(3)]
     assert Matcher([first, second], ()).of(columns.group("driver-a", devices)) == (0, 0b001)
     assert (first.evaluations, second.evaluations) == (3, 1)
+
+
+def test_answers_of_all_matchers_together_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of forty selectors reads what is different on every device; beyond the limit they are learned again."""
+    monkeypatch.setattr(module, "KEPT_BYTES", 100_000)
+    selectors, columns = CompiledSelectors(FEATURES), Columns(FEATURES)
+    matchers = Matchers(selectors)
+    devices = [view({"name": f"d{n}", "attributes": {"n": {"int": n}}}, Device) for n in range(50)]
+    group = columns.group("driver-a", devices)
+    known: list[int] = []
+    for number in range(40):
+        text = f'device.attributes["driver-a"].n == {number}'
+        assert matchers.of(request(text)).of(group) == (1 << number, 0)
+        known.append(sum(len(one._known) for one in matchers._answers.values()))
+    assert matchers._kept.size <= 100_000
+    assert max(known) <= 100_000 // 350
+    assert known != sorted(known)
+    assert matchers.of(request('device.attributes["driver-a"].n == 0')).of(group) == (1, 0)

@@ -12,6 +12,7 @@ from dray.api.field_errors import FieldError, Reason
 from dray.api.field_errors import Path as FieldPath
 from dray.api.validation.faults import invalid
 from dray.apiserver.http import selector_checks
+from dray.apiserver.http.selector_checks import _Turns
 from dray.apiserver.writing.request import Rules
 from tests.apiserver.http.asking import MERGE, Document, asking
 from tests.waiting import wait_until
@@ -59,6 +60,41 @@ async def test_others_are_answered_while_selectors_are_compiled(tmp_path: Path) 
         # Known by now; and what differs is asked alone.
         assert (await server.ask("POST", CLAIMS, claim("b", "y", "x", "z", "z")))[0] == 201
         assert slow.asked[2:] == [("z", False)]
+
+
+async def test_namespaces_take_turns() -> None:
+    """One brings five objects of three selectors; another's object waits for one selector between its own, not for all."""
+    turns, order = _Turns(), list[str]()
+
+    async def compile_all(namespace: str, *texts: str) -> None:
+        for text in texts:
+            async with turns.of(namespace):
+                order.append(text)
+                await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(5):
+            group.create_task(compile_all("a", *(f"{number}{kind}" for kind in "abc")))
+        group.create_task(compile_all("b", "x", "y", "z"))
+        gone = group.create_task(compile_all("c", "never"))
+        await asyncio.sleep(0)
+        gone.cancel()
+    assert len(order) == len({*order}) == 18
+    assert [order.index(text) for text in "xyz"] == [1, 3, 5]
+
+
+async def test_a_turn_that_comes_with_a_cancellation_is_passed_on() -> None:
+    turns = _Turns()
+    first, second = turns.of("a"), turns.of("b")
+    await first.__aenter__()
+    waiting = asyncio.ensure_future(second.__aenter__())
+    await asyncio.sleep(0)
+    await first.__aexit__(None, None, None)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    async with turns.of("c"):
+        pass
 
 
 async def test_faults_name_the_field_wherever_the_text_stood_before(tmp_path: Path) -> None:

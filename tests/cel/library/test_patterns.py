@@ -37,6 +37,14 @@ def test_a_pattern_of_hundreds_of_classes_is_refused_unread(monkeypatch: pytest.
     assert patterns.fault(r"[^\pL\PN\pP]" * 42) == "error parsing regexp: wrong"
 
 
+def test_a_pattern_that_no_selector_could_hold_is_refused_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_made", lambda pattern, memory: "wrong")
+    expected = "error parsing regexp: expression too large: a pattern has at most 10240 bytes"
+    assert patterns.fault("k" * 10_241) == patterns.fault("é" * 5_121) == expected
+    assert patterns.fault("k" * 10_240) == patterns.fault("é" * 5_120) == "error parsing regexp: wrong"
+    assert patterns.size_ahead("k" * 10_241) == 1
+
+
 @pytest.mark.parametrize(
     ("pattern", "text", "found"),
     [

@@ -6,9 +6,10 @@ with the same columns as one before is known; else it is put together from the a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
+from weakref import WeakSet
 
 from dray.allocation.device_values import Place
 from dray.allocation.faults import SelectorError
@@ -25,6 +26,12 @@ KEPT_PROJECTIONS: Final = 100_000
 KEPT_GROUPS: Final = 10_000
 """For each matcher."""
 KEPT_MATCHERS: Final = 1024
+KEPT_BYTES: Final = 256 << 20
+"""For all matchers of one index: half a million answers. Tenants write selectors, and each may have an answer for every device."""
+_ENTRY: Final = 200
+_PLACE: Final = 150
+"""Of a projection, for each place that a selector reads: the value outlives its device."""
+_HOLDER: Final = 2048
 
 NO: Final = 0
 YES: Final = 1
@@ -33,11 +40,34 @@ _DIGITS_YES: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"010")
 _DIGITS_FAILS: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"001")
 
 
+class Kept:
+    """The memory of all that one index remembers of answers, in bytes, about. Above the limit everything is forgotten, and
+    learned again where it is needed."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._holders: WeakSet[Answers | Matcher | Matchers] = WeakSet()
+
+    def add(self, holder: Answers | Matcher | Matchers) -> None:
+        """Who is told to forget."""
+        self._holders.add(holder)
+
+    def take(self, size: int) -> None:
+        """So much more is remembered, or is about to be."""
+        self.size += size
+        if self.size > KEPT_BYTES:
+            self.size = size
+            for holder in tuple(self._holders):
+                holder.forget()
+
+
 class Answers:
     """What one selector says to devices."""
 
-    def __init__(self, selectors: CompiledSelectors, expression: str) -> None:
+    def __init__(self, selectors: CompiledSelectors, expression: str, kept: Kept | None = None) -> None:
         self._selectors = selectors
+        self._kept = kept or Kept()
+        self._kept.add(self)
         self._expression = expression
         self._known: dict[Hashable, int] = {}
         self.evaluations = 0
@@ -47,6 +77,11 @@ class Answers:
             self.places = selectors.selector(expression).places
         self._is_one_for_all = is_one_for_all(self.places)
         self._keys: Keys | None = keys_of(self.places)
+        self._size = _ENTRY + _PLACE * len(self.places)
+
+    def forget(self) -> None:
+        """Everything that was learned; it is learned again where it is needed."""
+        self._known.clear()
 
     @property
     def reads_columns(self) -> bool:
@@ -86,7 +121,7 @@ class Answers:
             return self._learn(group, keys, asked)
 
     def _learn(self, group: Group, keys: Sequence[Hashable], asked: int) -> bytes:
-        answers = bytearray(len(keys))
+        answers, learned = bytearray(len(keys)), 0
         for at, key in enumerate(keys):
             if not asked >> at & 1:
                 continue
@@ -95,7 +130,9 @@ class Answers:
                 if len(self._known) >= KEPT_PROJECTIONS:
                     self._known.clear()
                 answer = self._known[key] = self._evaluate(group.layout.driver, group.devices[at])
+                learned += self._size
             answers[at] = answer
+        self._kept.take(learned)
         return bytes(answers)
 
     def _evaluate(self, driver: str, device: Device) -> int:
@@ -111,13 +148,25 @@ class Matcher:
     the taints that the request tolerates. One object for equal ones, so that it is compared by identity.
     """
 
-    def __init__(self, answers: Sequence[Answers | None], tolerations: tuple[DeviceToleration, ...]) -> None:
+    def __init__(
+        self,
+        answers: Sequence[Answers | None],
+        tolerations: tuple[DeviceToleration, ...],
+        kept: Kept | None = None,
+    ) -> None:
         self._answers = answers
+        self._kept = kept or Kept()
+        self._kept.add(self)
         self.tolerations = tolerations
         self._reads_columns = all(one is None or one.reads_columns for one in answers)
         self._places = {place for one in answers if one is not None for place in one.places}
         self._positions: dict[Layout, tuple[int, ...]] = {}
         self._found: dict[tuple[object, ...], tuple[int, int]] = {}
+
+    def forget(self) -> None:
+        """See `Answers`."""
+        self._found.clear()
+        self._positions.clear()
 
     def of(self, group: Group) -> tuple[int, int]:
         """The devices that all accept, and those on which one fails that is reached."""
@@ -133,12 +182,14 @@ class Matcher:
             if len(self._found) >= KEPT_GROUPS:
                 self._found.clear()
             found = self._found[key] = self._ask(group)
+            self._kept.take(_ENTRY + 8 * len(key) + len(group.devices) // 4)
         return found
 
     def _locate(self, layout: Layout) -> tuple[int, ...]:
         if len(self._positions) >= KEPT_GROUPS:
             self._positions.clear()
         found = self._positions[layout] = positions_of(self._places, layout)
+        self._kept.take(_ENTRY)
         return found
 
     def _ask(self, group: Group) -> tuple[int, int]:
@@ -160,6 +211,8 @@ class Matchers:
 
     def __init__(self, selectors: CompiledSelectors) -> None:
         self._selectors = selectors
+        self._kept = Kept()
+        self._kept.add(self)
         self._answers: dict[str, Answers] = {}
         self._matchers: dict[tuple[Hashable, Hashable, Hashable], Matcher] = {}
 
@@ -170,11 +223,16 @@ class Matchers:
         found = self._matchers.get(key)
         if found is None:
             if len(self._matchers) >= KEPT_MATCHERS:
-                self._matchers.clear()
-                self._answers.clear()
+                self.forget()
+            self._kept.take(_HOLDER + _size_of((*of_class, *wish.selectors)))
             answers = [self._of_selector(one) for one in (*of_class, *wish.selectors)]
-            found = self._matchers[key] = Matcher(answers, wish.tolerations)
+            found = self._matchers[key] = Matcher(answers, wish.tolerations, self._kept)
         return found
+
+    def forget(self) -> None:
+        """All matchers: who still has one keeps it until it asks again."""
+        self._matchers.clear()
+        self._answers.clear()
 
     @property
     def evaluations(self) -> int:
@@ -187,5 +245,12 @@ class Matchers:
             return None
         expression = selector.cel.expression
         if expression not in self._answers:
-            self._answers[expression] = Answers(self._selectors, expression)
+            made = self._answers[expression] = Answers(self._selectors, expression, self._kept)
+            self._kept.take(_HOLDER + _PLACE * len(made.places))
+            return made
         return self._answers[expression]
+
+
+def _size_of(selectors: Iterable[DeviceSelector]) -> int:
+    """The texts, which may outlive their claims."""
+    return sum(len(one.cel.expression) for one in selectors if one.cel is not None)

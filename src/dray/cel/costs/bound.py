@@ -37,6 +37,9 @@ _PAIRS: Final = frozenset(
 )
 _CALL: Final = 32
 """What a function does whatever it is given."""
+_COMPILED: Final = 400_000
+"""Compiling the largest pattern: seven characters that a selector puts together can be one."""
+_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 _MATCH: Final = 8
 _ZONE: Final = 500
 """Looking for a time zone."""
@@ -174,6 +177,8 @@ class _Bound:
             return _ONE
         if function == "lists.range":
             return self._range(node)
+        if function in _PATTERNS and node.target is not None and not isinstance(node.arguments[0], Literal):
+            self._spend(_COMPILED)
         if function == "format":
             self._spend(ENDLESS)
             return Value(ENDLESS, ENDLESS)

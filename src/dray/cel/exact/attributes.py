@@ -79,7 +79,7 @@ def _chain(root: Code, qualifiers: tuple[Qualifier, ...]) -> Code:
                 key = qualifier.constant
                 value = value.get(key, MISSING)
                 if value is MISSING:
-                    return EvaluationError(f"no such key: {key}")
+                    return EvaluationError(f"no such key: {text_of(key)}")
                 continue
             is_optional = is_optional or qualifier.is_optional
             value = _qualify(run, value, qualifier, is_optional)

@@ -17,10 +17,13 @@ _TRUE, _FALSE = (
     frozenset({"1", "t", "T", "TRUE", "true", "True"}),
     frozenset({"0", "f", "F", "FALSE", "false", "False"}),
 )
-_INT = re.compile(r"[+-]?0*[0-9]{1,20}")
-_UINT = re.compile(r"0*[0-9]{1,20}")
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+# No text fits in two ways, so none makes it slow: texts of a million digits may come here.
+_INT = re.compile(r"[+-]?[0-9]+")
+_UINT = re.compile(r"[0-9]+")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+(?:\.[0-9a-fA-F]*)?|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_MOST_DIGITS = 20
+"""Of a whole number within 64 bits."""
 _UNDERSCORE = re.compile(r"(?<=[0-9a-fA-FxX])_(?=[0-9a-fA-F])")
 _SPECIAL = re.compile(r"[+-]?(?:inf|infinity)|nan", re.IGNORECASE)
 
@@ -31,24 +34,26 @@ def _failed(value: Value, wanted: Type) -> EvaluationError:
 
 def string_to_int(text: str) -> int:
     """Decimal, with a sign."""
-    if _INT.fullmatch(text):
-        number = _number(text.lstrip("+-"))
+    number = _number(text.lstrip("+-")) if _INT.fullmatch(text) else None
+    if number is not None:
         number = -number if text[0] == "-" else number
         if INT_MIN <= number <= INT_MAX:
             return number
     raise _failed(text, types.INT)
 
 
-def _number(digits: str) -> int:
-    """Python reads no more than some thousand digits, zeros in front included."""
-    return int(digits.lstrip("0") or "0")
+def _number(digits: str) -> int | None:
+    """None for one that is too large. Python reads no more than some thousand digits, zeros in front included."""
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) <= _MOST_DIGITS else None
 
 
 def string_to_uint(text: str) -> Uint:
     """Decimal, without a sign."""
-    if _UINT.fullmatch(text) and _number(text) <= UINT_MAX:
-        return Uint(_number(text))
-    raise _failed(text, types.UINT)
+    number = _number(text) if _UINT.fullmatch(text) else None
+    if number is None or number > UINT_MAX:
+        raise _failed(text, types.UINT)
+    return Uint(number)
 
 
 def string_to_double(text: str) -> float:

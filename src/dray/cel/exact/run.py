@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from dray.cel.budget import Charged
+from dray.cel.budget import STEP_SECONDS, Charged
 from dray.cel.faults import EvaluationError
 from dray.cel.sizes import Sizes
 from dray.cel.values import EvaluationCancelledError, Value
@@ -16,6 +16,7 @@ WORK_LIMIT = 4_000_000
 """Work of one evaluation, about half a second of it. What Kubernetes counts reaches its cost limit first; what it does not
 count (values within values, texts written, free operators) stops here."""
 WORK_MESSAGE = f"operation cancelled: work limit of {WORK_LIMIT} steps exceeded"
+_LONG = 20_000
 _SETTLED = 5_000
 """Work between two payments to a budget."""
 
@@ -79,7 +80,10 @@ class Run:
         if self.left < 0:
             raise EvaluationCancelledError(WORK_MESSAGE)
         if self.budget is not None:
-            self.budget.charge(self._paid - self.left)
+            owed = self._paid - self.left
+            if owed >= _LONG:  # In one call, which nothing ends: it must fit into the time that is left.
+                self.budget.check(owed * STEP_SECONDS)
+            self.budget.charge(owed)
             self._paid = self.left
             self._settle_at = max(self.left - _SETTLED, 0)
 

@@ -23,6 +23,7 @@ _ITEM: Final = 4
 """Making an item of a list that was not there before."""
 _TEXT_ITEM: Final = 6
 _PARSED: Final = 30
+_IDENTIFIER: Final = 40
 _ZONE: Final = 500
 """Looking for a time zone, which may read a file."""
 _COMPARISON: Final = 8
@@ -149,6 +150,15 @@ def _parsed_url(_: Run, values: Sequence[Value]) -> int:
     return _PARSED + 8 * len(values[0]) if values[0].__class__ is str else 1
 
 
+def _parsed_version(run: Run, values: Sequence[Value]) -> int:
+    """Each identifier is kept, as a text and as what it is compared by."""
+    text = values[0]
+    if text.__class__ is not str:
+        return 1
+    run.spend(_PARSED + 2 * len(text))
+    return _IDENTIFIER * text.count(".")
+
+
 def _zoned(_: Run, values: Sequence[Value]) -> int:
     return _ZONE if len(values) > 1 and values[1] not in ("", "UTC", "Local") else 1
 
@@ -223,21 +233,25 @@ def _insert(run: Run, values: Sequence[Value]) -> int:
     return sum(map(run.sizes.of, values[1:])) + added * (held + added) * 2
 
 
-def pattern_work(text: Value, pattern: Value, *, is_known: bool) -> int:
-    """A pattern over a text, at worst each instruction at each character; and its compilation where it is computed."""
+def pattern_work(run: Run, text: Value, pattern: Value, *, is_known: bool) -> int:
+    """A pattern over a text, at worst each instruction at each character. What its compilation may take is paid for before:
+    by the evaluation where the pattern is computed, by the budget where one that stands in the text was forgotten."""
     if text.__class__ is not str or pattern.__class__ is not str:
         return 1
+    if not is_known:
+        run.spend(1 + patterns.size_ahead(pattern) * _INSTRUCTION)
+    elif run.budget is not None and not patterns.is_remembered(pattern):
+        run.budget.charge(patterns.size_ahead(pattern) * _INSTRUCTION)
     size = patterns.program_size(pattern)
-    compiled = 0 if is_known else len(pattern) + size * _INSTRUCTION
-    return 2 + compiled + (len(text) >> _MADE) + (len(text) * size >> 6)
+    return 1 + (len(text) >> _MADE) + (len(text) * size >> 6)
 
 
-def _pattern(_: Run, values: Sequence[Value]) -> int:
-    return pattern_work(values[0], values[1], is_known=False)
+def _pattern(run: Run, values: Sequence[Value]) -> int:
+    return pattern_work(run, values[0], values[1], is_known=False)
 
 
-def _known_pattern(_: Run, values: Sequence[Value]) -> int:
-    return pattern_work(values[0], values[1], is_known=True)
+def _known_pattern(run: Run, values: Sequence[Value]) -> int:
+    return pattern_work(run, values[0], values[1], is_known=True)
 
 
 _BY_FUNCTION: dict[str, Work] = {
@@ -256,9 +270,11 @@ _BY_FUNCTION: dict[str, Work] = {
     "join": _join,
     "format": _format,
     "substring": _substring,
-    **dict.fromkeys(("trim", "lowerAscii", "upperAscii", "strings.quote", "string", "bytes"), _written),
+    **dict.fromkeys(("trim", "lowerAscii", "upperAscii", "string", "bytes"), _written),
+    "strings.quote": _parsed,
     **dict.fromkeys(("int", "uint", "double", "bool", "duration", "timestamp"), _parsed),
-    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver", "validate"), _parsed),
+    **dict.fromkeys(("quantity", "isQuantity", "validate"), _parsed),
+    **dict.fromkeys(("semver", "isSemver"), _parsed_version),
     **dict.fromkeys(("url", "isURL"), _parsed_url),
     **dict.fromkeys(
         ("ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "containsIP", "containsCIDR"), _parsed

@@ -288,6 +288,20 @@ def _chain(node: Expr) -> tuple[Expr, list[tuple[Expr, bool]]]:
     return node, keys[::-1]
 
 
+_DEEP = 100
+"""Brackets within each other from which on a `MemoryError` is Python's word for "nested too deeply": it says so at some 195,
+and of 201 that they are too many. Below that there is no memory left, which whoever set the limit must hear."""
+
+
+def _depth(source: str) -> int:
+    """How deep brackets are within each other, those in texts included."""
+    depth = deepest = 0
+    for character in source:
+        depth += (character in "([{") - (character in ")]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def generate(
     compiler: Compiler, exact: Exact
 ) -> tuple[Fast | None, tuple[str, ...], Callable[..., Value] | None]:
@@ -308,10 +322,11 @@ def generate(
     )
     space = {**writer.globals, "exact": exact}
     try:
-        code = compile(source, "<cel>", "exec")
-    except (SyntaxError, RecursionError, MemoryError):
-        # Each is how CPython says "nested too deeply", MemoryError from 6,000 levels of its parser on. Where memory is
-        # really short, the slow way meets that too, and nothing there catches it.
+        exec(compile(source, "<cel>", "exec"), space)  # noqa: S102 the source is ours, made of checked nodes
+    except (SyntaxError, RecursionError):
         return None, (), None
-    exec(code, space)  # noqa: S102 the source is ours, made of checked nodes
+    except MemoryError:
+        if _depth(source) < _DEEP:
+            raise
+        return None, (), None
     return space["by_bindings"], names, space["by_values"]

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Address, IPv6Address
 
-from dray.api.quoting import quote
 from dray.cel.faults import EvaluationError
+from dray.cel.quoting import quote_start
 
 Address = IPv4Address | IPv6Address
 _HEX = re.compile(r"[0-9a-fA-F]*")
@@ -16,8 +16,8 @@ _MAPPED = range(0xFFFF << 32, (0xFFFF << 32) + 2**32)
 
 
 def _fault(text: str, message: str, at: str = "") -> EvaluationError:
-    place = f" (at {quote(at)})" if at else ""
-    return EvaluationError(f"ParseAddr({quote(text)}): {message}{place}")
+    place = f" (at {quote_start(at)})" if at else ""
+    return EvaluationError(f"ParseAddr({quote_start(text)}): {message}{place}")
 
 
 def parse_address(text: str) -> tuple[Address, str]:
@@ -38,7 +38,7 @@ def is_mapped(address: Address) -> bool:
 def parse_network(text: str) -> tuple[Address, int]:
     """An address and the length of the prefix."""
     head, slash, bits = text.rpartition("/")
-    name = f"netip.ParsePrefix({quote(text)})"
+    name = f"netip.ParsePrefix({quote_start(text)})"
     if not slash:
         raise EvaluationError(f"{name}: no '/'")
     try:
@@ -48,7 +48,7 @@ def parse_network(text: str) -> tuple[Address, int]:
     if zone:
         raise EvaluationError(f"{name}: IPv6 zones cannot be present in a prefix")
     if not _DIGITS.fullmatch(bits) or len(bits) > 18:
-        raise EvaluationError(f"{name}: bad bits after slash: {quote(bits)}")
+        raise EvaluationError(f"{name}: bad bits after slash: {quote_start(bits)}")
     if int(bits) > address.max_prefixlen:
         raise EvaluationError(f"{name}: prefix length out of range")
     return address, int(bits)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.costs.actual_cost import actual_size, string_cost
 from dray.cel.costs.cost import ONE, STRING_FACTOR, CallEstimate, EstimateCall, Range, SizedNode, Sizes
@@ -15,6 +14,7 @@ from dray.cel.functions import ActualCost, Library, Overload
 from dray.cel.library.addresses import Address, is_mapped, parse_network
 from dray.cel.library.costs import walk, walked
 from dray.cel.library.ips import IP, IpValue, parse_ip, write_address
+from dray.cel.quoting import quote_start
 from dray.cel.types import Type
 from dray.cel.values import Opaque, Value
 
@@ -53,7 +53,7 @@ def parse_cidr(text: str) -> CidrValue:
     except EvaluationError as error:
         raise EvaluationError(f"{_FAILED}{_FAILED}{error}") from None
     if is_mapped(address):
-        raise EvaluationError(f"{_FAILED}IPv4-mapped IPv6 address {quote(text)} is not allowed")
+        raise EvaluationError(f"{_FAILED}IPv4-mapped IPv6 address {quote_start(text)} is not allowed")
     return CidrValue(address, bits)
 
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 
-from dray.api.quoting import quote
 from dray.cel.exact.conversions import bytes_to_string, double_to_string
 from dray.cel.faults import EvaluationError
+from dray.cel.quoting import quote, quote_start
 from dray.cel.times import write_duration, write_timestamp
 from dray.cel.types import Type
 from dray.cel.values import (
@@ -100,7 +100,7 @@ def _bytes(value: bytes) -> str:
     try:
         return bytes_to_string(value)
     except EvaluationError as error:
-        raise EvaluationError(f"could not convert argument {quote(str(error))} to string") from None
+        raise EvaluationError(f"could not convert argument {quote_start(str(error))} to string") from None
 
 
 def _as_literal(value: Value, text: str) -> str:

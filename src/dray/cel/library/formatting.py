@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.ast import Call, Expr, ListLiteral, Literal, MapLiteral, walk
 from dray.cel.check.checker import Checked
 from dray.cel.exact.references import overload_ids
 from dray.cel.faults import EvaluationError, Fault
 from dray.cel.library.format_clauses import RULES, SIZE_LIMIT, clause, misused
+from dray.cel.quoting import quote_start
 from dray.cel.types import Type
 from dray.cel.values import INT_MAX, EvaluationCancelledError, Value
 
@@ -20,7 +20,7 @@ OVERLOAD = "string_format"
 _UNREADABLE = "could not parse formatting clause: "
 _PRECISION = "error while parsing precision: "
 _CONVERSION = f'{_PRECISION}error while converting precision to integer: strconv.Atoi: parsing "'
-_PLAIN = re.compile(r"(?:[^%]|%%)*")
+_PERCENTS = re.compile(r"%+")
 _NUMBER = re.compile(r"[0-9]*")
 _ACCEPTED: dict[str, tuple[Type, ...]] = {
     "s": (
@@ -79,11 +79,10 @@ def _read(template: str, count: int, known: int | None) -> Iterator[str | _Claus
     """Text and clauses in turn. `known` is the number of arguments where they are looked at before the clause is."""
     at, argument = 0, 0
     while at < len(template):
-        plain = _PLAIN.match(template, at)
-        assert plain is not None
-        if plain.end() > at:
-            yield plain[0].replace("%%", "%")
-            at = plain.end()
+        end = _end_of_plain(template, at)
+        if end > at:
+            yield template[at:end].replace("%%", "%")
+            at = end
             continue
         if known is not None and argument >= known:
             raise EvaluationError(f"index {argument} out of range")
@@ -94,6 +93,14 @@ def _read(template: str, count: int, known: int | None) -> Iterator[str | _Claus
         at, verb, precision = _read_clause(template, at + 1)
         yield _Clause(verb, precision, argument)
         argument += 1
+
+
+def _end_of_plain(template: str, at: int) -> int:
+    """Where the next clause begins: at a sign that has none of its own before it."""
+    for found in _PERCENTS.finditer(template, at):
+        if (found.end() - found.start()) % 2:
+            return found.end() - 1
+    return len(template)
 
 
 def _read_clause(template: str, at: int) -> tuple[int, str, int | None]:
@@ -117,7 +124,7 @@ def _precision(digits: str) -> int:
         raise EvaluationError(f'{_UNREADABLE}{_CONVERSION}": invalid syntax')
     number = int(digits[:40]) if len(digits.lstrip("0")) < 40 else INT_MAX + 1
     if number > INT_MAX:
-        raise EvaluationError(f"{_UNREADABLE}{_CONVERSION}{quote(digits)[1:]}: value out of range")
+        raise EvaluationError(f"{_UNREADABLE}{_CONVERSION}{quote_start(digits)[1:]}: value out of range")
     return number
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import ClassVar
 
-from dray.api.quoting import quote
 from dray.cel import types as t
 from dray.cel.faults import EvaluationError
 from dray.cel.functions import Library, Overload
 from dray.cel.library.addresses import Address, is_mapped, parse_address
 from dray.cel.library.costs import walk, walked
+from dray.cel.quoting import quote_start
 from dray.cel.types import Type
 from dray.cel.values import Opaque, Value
 
@@ -47,12 +47,12 @@ def parse_ip(text: str) -> IpValue:
         address, zone = parse_address(text)
     except EvaluationError as error:
         raise EvaluationError(
-            f"IP Address {quote(text)} parse error during conversion from string: {error}"
+            f"IP Address {quote_start(text)} parse error during conversion from string: {error}"
         ) from None
     if zone:
-        raise EvaluationError(f"IP address {quote(text)} with zone value is not allowed")
+        raise EvaluationError(f"IP address {quote_start(text)} with zone value is not allowed")
     if is_mapped(address):
-        raise EvaluationError(f"IPv4-mapped IPv6 address {quote(text)} is not allowed")
+        raise EvaluationError(f"IPv4-mapped IPv6 address {quote_start(text)} is not allowed")
     return IpValue(address)
 
 

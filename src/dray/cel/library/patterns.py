@@ -2,30 +2,31 @@
 
 Compiled patterns are remembered, and so are answers for short texts: names repeat, and a call into RE2 costs 20 times as
 much as a lookup. A pattern may need 1 MiB, and then takes some 20 ms to compile; Go lets larger ones pass, like `\\pL{300}`,
-and we do not. What is remembered is bounded in bytes: RE2 uses all the memory that a pattern may need, if the texts are such.
+and we do not. A pattern has at most 10 KiB: one that stands in a selector cannot be longer, one that it makes could be, and
+RE2 reads it to the end, with the interpreter held, and complains on stderr, whatever it is told. What is remembered is
+bounded in bytes: RE2 uses all the memory that a pattern may need, if the texts are such.
 """
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
 from dray.cel.faults import EvaluationError
+from dray.cel.library.pattern_text import TOO_LARGE, preview
 from dray.cel.memo import Memo
 from dray.cel.values import EvaluationCancelledError
 
+LONGEST: Final = 10 << 10
+"""Bytes of a pattern. Kubernetes has no such limit; but no selector has more, and no attribute more than 64 characters."""
 _SMALL: Final = 256 << 10
 """What a pattern may need where that is enough for it."""
 _MEMORY: Final = 1 << 20
 _KEPT_BYTES: Final = 64 << 20
 _LARGEST_PROGRAM: Final = 40_000
 """Instructions of a pattern that is just refused."""
-_NESTING_LIMIT: Final = 1000
-_CLASSES: Final = 128
-"""The most Unicode classes in a pattern: reading each takes up to 0.4 ms, before RE2 knows how large the pattern will be."""
 _REMEMBERED_LENGTH: Final = 256
 _WORK: Final = 20_000_000
 """Characters that one `findAll` may look at, weighted by the instructions of the pattern."""
@@ -40,10 +41,7 @@ _WORDS: Final = {
     "trailing \\": "trailing backslash at end of expression",
 }
 """RE2's words for what is wrong, and Go's."""
-_TOO_LARGE: Final = "expression too large"
-_PIECE: Final = re.compile(
-    r"\\Q.*?(?:\\E|\Z)|\\.|\[\^?\]?(?:\[:\w*:\]|\\.|[^]\\])*\]|\((?:\?P?<|\?)?|\)", re.DOTALL
-)
+_TOO_LONG: Final = f"{TOO_LARGE}: a pattern has at most {LONGEST} bytes"
 
 
 def search(pattern: str, text: str) -> bool:
@@ -107,8 +105,22 @@ def program_size(pattern: str) -> int:
     """The instructions of a pattern, which is compiled for it; of one that is refused, those of the largest."""
     compiled = _compile(pattern)
     if compiled.__class__ is str:
-        return _LARGEST_PROGRAM if compiled == _TOO_LARGE else 1
+        return _LARGEST_PROGRAM if compiled == TOO_LARGE else 1
     return int(compiled.programsize)
+
+
+def size_ahead(pattern: str) -> int:
+    """The instructions that a pattern may have, about: told by its text, before it is compiled."""
+    return min(preview(pattern).size, _LARGEST_PROGRAM) if _fits(pattern) else 1
+
+
+def is_remembered(pattern: str) -> bool:
+    """Whether nothing is to be compiled where it is searched for now."""
+    return _KNOWN.get(pattern) is not None
+
+
+def _fits(pattern: str) -> bool:
+    return len(pattern) <= LONGEST and (pattern.isascii() or len(pattern.encode(errors="replace")) <= LONGEST)
 
 
 def _next_character(data: bytes, at: int) -> int:
@@ -127,17 +139,20 @@ def _compiled(pattern: str) -> Any:
 
 def _compile(pattern: str) -> Any:
     """The pattern, or what is wrong with it: finding that out may take long, too."""
+    if not _fits(pattern):
+        return _TOO_LONG
     known: Any = _KNOWN.get(pattern)
     if known is None:
-        known = _refused(pattern)
-        if not known:
-            known = _made(pattern, _SMALL)
-            if known == _TOO_LARGE:
-                known = _made(pattern, _MEMORY)
+        known = preview(pattern).fault or _tried(pattern)
         # RE2 has a machine for each direction.
         size = len(known) if known.__class__ is str else 2 * known.options.max_mem
         _KNOWN.put(pattern, known, size + 4 * len(pattern))
     return known
+
+
+def _tried(pattern: str) -> Any:
+    made = _made(pattern, _SMALL)
+    return _made(pattern, _MEMORY) if made == TOO_LARGE else made
 
 
 _KNOWN: Final[Memo[str, Any]] = Memo(_KEPT_BYTES)
@@ -158,27 +173,7 @@ def _made(pattern: str, memory: int) -> Any:
 
 def _translate(words: str) -> str:
     if words.startswith("pattern too large"):
-        return _TOO_LARGE
+        return TOO_LARGE
     known = next((known for known in _WORDS if words.startswith(known)), "")
     kind, place = (known, words[len(known) :].removeprefix(": ")) if known else words.split(": ", 1)
     return f"{_WORDS.get(kind, kind)}: `{place}`"
-
-
-def _refused(pattern: str) -> str:
-    """What RE2 takes and Go does not: `\\C`, and a thousand groups within each other. And what takes RE2 too long to read."""
-    if pattern.count("\\p") + pattern.count("\\P") > _CLASSES:
-        return _TOO_LARGE
-    are_captured: list[bool] = []
-    depth = 0
-    for piece in _PIECE.finditer(pattern):
-        text = piece[0]
-        if text == "\\C":
-            return "invalid escape sequence: `\\C`"
-        if text[0] == "(":
-            are_captured.append(text != "(?")
-            depth += are_captured[-1]
-        elif text == ")" and are_captured:
-            depth -= are_captured.pop()
-        if depth >= _NESTING_LIMIT:
-            return f"expression nests too deeply: `{pattern}`"
-    return ""

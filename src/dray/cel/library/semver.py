@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from dray.api.quoting import quote
 from dray.api.semver import SemVer
 from dray.cel import types as t
 from dray.cel.faults import EvaluationError
 from dray.cel.functions import Implementation, Library, Overload
 from dray.cel.library.costs import walk, walked
+from dray.cel.quoting import quote_start
 from dray.cel.types import Type
 from dray.cel.values import Opaque, Value
 from dray.errors import InvalidError
@@ -93,9 +93,9 @@ def _first(faults: Iterable[str]) -> str:
 
 def _number_fault(name: str, digits: str) -> str:
     if not _NUMBER.fullmatch(digits):
-        return f"Invalid character(s) found in {name.lower()} number {quote(digits)}"
+        return f"Invalid character(s) found in {name.lower()} number {quote_start(digits)}"
     if len(digits) > 1 and digits[0] == "0":
-        return f"{name} number must not contain leading zeroes {quote(digits)}"
+        return f"{name} number must not contain leading zeroes {quote_start(digits)}"
     return _range_fault(digits)
 
 
@@ -103,7 +103,7 @@ def _range_fault(digits: str) -> str:
     if not digits:
         return 'strconv.ParseUint: parsing "": invalid syntax'
     too_large = len(digits) > 20 or int(digits) >= 2**64
-    return f"strconv.ParseUint: parsing {quote(digits)}: value out of range" if too_large else ""
+    return f"strconv.ParseUint: parsing {quote_start(digits)}: value out of range" if too_large else ""
 
 
 def _pre_fault(part: str) -> str:
@@ -111,15 +111,17 @@ def _pre_fault(part: str) -> str:
         return "Prerelease is empty"
     if _NUMBER.fullmatch(part):
         if len(part) > 1 and part[0] == "0":
-            return f"Numeric PreRelease version must not contain leading zeroes {quote(part)}"
+            return f"Numeric PreRelease version must not contain leading zeroes {quote_start(part)}"
         return _range_fault(part)
-    return "" if _WORD.fullmatch(part) else f"Invalid character(s) found in prerelease {quote(part)}"
+    return "" if _WORD.fullmatch(part) else f"Invalid character(s) found in prerelease {quote_start(part)}"
 
 
 def _build_fault(part: str) -> str:
     if not part:
         return "Build meta data is empty"
-    return "" if _WORD.fullmatch(part) else f"Invalid character(s) found in build meta data {quote(part)}"
+    return (
+        "" if _WORD.fullmatch(part) else f"Invalid character(s) found in build meta data {quote_start(part)}"
+    )
 
 
 def _is_semver(text: str, normalize: bool = False) -> Value:

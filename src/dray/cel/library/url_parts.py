@@ -6,9 +6,9 @@ import re
 import string
 from dataclasses import dataclass
 
-from dray.api.quoting import quote
 from dray.cel.faults import EvaluationError
 from dray.cel.library.addresses import parse_address
+from dray.cel.quoting import quote_start
 
 _ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 _PLAIN = frozenset(_ALPHANUMERIC + b"-_.~")
@@ -102,7 +102,7 @@ def parse(text: str) -> Url:
     try:
         plain = unescape(raw, FRAGMENT)
     except EvaluationError as error:
-        raise EvaluationError(f"parse {quote(text)}: {error}") from None
+        raise EvaluationError(f"parse {quote_start(text)}: {error}") from None
     return _replaced(url, fragment=plain, raw_fragment=b"" if escape(plain, FRAGMENT) == raw else raw)
 
 
@@ -142,11 +142,11 @@ def unescape(text: bytes, part: frozenset[int], *, is_zone: bool = False) -> byt
         if code == 0x25:
             found = _ESCAPE.match(text, at)
             if found is None or (is_host and not _may_escape(int(found[1], 16), found[0], is_zone=is_zone)):
-                raise EvaluationError(f"invalid URL escape {quote(text[at : at + 3])}")
+                raise EvaluationError(f"invalid URL escape {quote_start(text[at : at + 3])}")
             at += 3
             continue
         if is_host and code < 0x80 and code not in part:
-            raise EvaluationError(f"invalid character {quote(text[at : at + 1])} in host name")
+            raise EvaluationError(f"invalid character {quote_start(text[at : at + 1])} in host name")
         at += 1
     return _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), text)
 
@@ -166,7 +166,7 @@ def _located(text: str, raw: bytes, *, via_request: bool) -> Url:
     try:
         return _parse(raw, via_request=via_request)
     except EvaluationError as error:
-        raise EvaluationError(f"parse {quote(text)}: {error}") from None
+        raise EvaluationError(f"parse {quote_start(text)}: {error}") from None
 
 
 def _parse(raw: bytes, *, via_request: bool) -> Url:
@@ -229,7 +229,7 @@ def _host(scheme: bytes, host: bytes) -> bytes:
 
 def _check_port(port: bytes) -> None:
     if not _PORT.fullmatch(port):
-        raise EvaluationError(f"invalid port {quote(port)} after host")
+        raise EvaluationError(f"invalid port {quote_start(port)} after host")
 
 
 def _literal_host(host: bytes) -> bytes:
