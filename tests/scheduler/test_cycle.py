@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+import traceback
 from dataclasses import replace as changed
 from typing import Any
 
@@ -10,7 +12,7 @@ from dray.api.core import Pod
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.cycle import FEASIBLE, Cycle, CycleOptions, Score
-from dray.scheduler.decision import Failed, Placed, Refused
+from dray.scheduler.decision import Failed, Overrun, Placed, Refused
 from dray.scheduler.fit.filters import Fit
 from dray.scheduler.fit.rejection import NODE_AFFINITY, NODE_RESOURCES_FIT
 from dray.scheduler.nodes import Nodes
@@ -269,3 +271,21 @@ def test_served_resources_are_left_to_the_devices() -> None:
     assert refused(off, make_pod("q", requests={"example.com/gpu": "1"})).diagnosis.rejectors == {
         NODE_RESOURCES_FIT
     }
+
+
+def test_who_runs_out_of_stack_has_overrun() -> None:
+    """With ever more room: as soon as a decision is begun at all, it is an overrun, and then it is made."""
+    cycle, pod = a_cycle(nodes=1, devices=1), make_pod("a")
+    before, depth = sys.getrecursionlimit(), len(traceback.extract_stack())
+    seen: list[type[object]] = []
+    for room in range(3, 200):
+        try:
+            sys.setrecursionlimit(depth + room)
+            seen.append(type(cycle.decide(pod, NOW)))
+        except RecursionError:
+            continue
+        finally:
+            sys.setrecursionlimit(before)
+        if seen[-1] is not Overrun:
+            break
+    assert len(seen) > 1 and set(seen[:-1]) == {Overrun} and seen[-1] is Placed

@@ -16,6 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from dray.allocation.budget import Budget
+from dray.allocation.faults import TimeLimitError
 from dray.api.codec import encode
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError
