@@ -123,10 +123,16 @@ class Apart:
             decision = Stopped(f"after {limits.seconds:g} s")
         if isinstance(decision, Stopped):
             self._stop(pod.metadata.uid)
-            return Failed(pod, f"the search for devices was stopped {decision.why}")
+            what = "devices" if pod.spec.resource_claims else "a node"
+            return Failed(pod, f"the search for {what} was stopped {decision.why}")
         if isinstance(decision, Failed):
             self._stop(pod.metadata.uid)
         return decision if isinstance(decision, Given) else replace(decision, pod=pod)
+
+    def unchecked(self, pod: Pod, node: str) -> Failed:
+        """What a copy has chosen cannot be looked at once more in the time that the loop has."""
+        self._stop(pod.metadata.uid)
+        return Failed(pod, f"the check of what was chosen on node {node} was stopped after {_CHECK:g} s")
 
     def _whole(self) -> Budget:
         # The copy is killed when its time is over; its own clock lets it say so a little earlier, and what it found by then.

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dray.allocation.budget import Budget
+from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.faults import TimeLimitError
 from dray.api.codec import encode
 from dray.api.core import Node, Pod
@@ -121,11 +121,22 @@ class Cycle:
         """For a pod that waits. Placed: reserved and counted; the pod is to be bound or given to `forget`.
 
         Overrun only where a `budget` ended before every node could be judged; with `is_last` nobody has more time, and one
-        that could be is taken all the same. With `given` nothing else is looked at.
+        that could be is taken all the same. With `given` nothing else is looked at. Whoever runs out of Python's stack has
+        overrun, too: the stack is an amount of work like any other.
         """
+        try:
+            return self._decide(pod, now, budget or UNLIMITED, given, is_last)
+        except (TimeLimitError, RecursionError):
+            return Overrun(pod)
+        except InvalidError as error:
+            return Failed(pod, str(error))
+
+    def _decide(
+        self, pod: Pod, now: datetime, budget: Budget, given: Given | None, is_last: bool
+    ) -> Decision:
         if not len(self.nodes):
             return Refused(pod, Diagnosis(0))
-        shape = self._shape(pod)
+        shape = self._shape(pod, budget)
         if (barred := shape.fit.barred()) is not None:
             return Refused(pod, Diagnosis(len(self.nodes), barred=barred))
         found = pre_filter(pod, self.tracker, self._settings)
@@ -148,8 +159,8 @@ class Cycle:
             )
         if given is not None:
             self._asked_for = None
-            return self._place(pod, shape, asked, given.node)
-        return self._again(pod, shape, asked) or self._place(pod, shape, asked)
+            return self._place(pod, shape, asked, budget, given.node)
+        return self._again(pod, shape, asked) or self._place(pod, shape, asked, budget)
 
     def _again(self, pod: Pod, shape: Shape, asked: Filter | None) -> Refused | None:
         """What was refused to another pod that asks for the same, if nothing has changed since: many wait for one device."""
@@ -183,21 +194,23 @@ class Cycle:
         """Nothing is kept for this pod any more."""
         self._kept.pop(uid, None)
 
-    def fit_of(self, pod: Pod) -> Fit:
+    def fit_of(self, pod: Pod, budget: Budget = UNLIMITED) -> Fit:
         """The pod's questions to nodes, for a search beyond a decision."""
-        return self._shape(pod).fit
+        return self._shape(pod, budget).fit
 
-    def _shape(self, pod: Pod) -> Shape:
+    def _shape(self, pod: Pod, budget: Budget) -> Shape:
         class_of = self.tracker.catalogue.class_of
         if class_of is not self._class_of:
             self._class_of = class_of
             served = frozenset(class_of) if self._settings.extended_resource else frozenset[str]()
             self._shapes.set_options(replace(self._fit, served=served))
-        return self._shapes.of(pod)
+        return self._shapes.of(pod, budget)
 
-    def _place(self, pod: Pod, shape: Shape, asked: Filter | None, only: str = "") -> Decision:
+    def _place(
+        self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget, only: str = ""
+    ) -> Decision:
         kept = {node for node, priority in self._kept.values() if priority > (pod.spec.priority or 0)}
-        looked = self._looked(pod, shape, asked, only)
+        looked = self._looked(pod, shape, asked, budget, only)
         if asked is not None and asked.overran:
             return Overrun(pod)
         if kept:
@@ -234,29 +247,29 @@ class Cycle:
             self.nodes.place(shape.placed(bound))
         return Placed(bound, node, reserved)
 
-    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, only: str) -> _Looked:
+    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget, only: str) -> _Looked:
         if not only:
-            return self._nominated(pod, shape, asked) or self._look(shape, asked)
+            return self._nominated(pod, shape, asked, budget) or self._look(shape, asked, budget)
         looked, info = _Looked(), self.nodes.get(only)
-        self._ask((info,) if info is not None else (), shape, asked, looked)
+        self._ask((info,) if info is not None else (), shape, asked, budget, looked)
         return looked
 
-    def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None) -> _Looked | None:
+    def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget) -> _Looked | None:
         """The node that was cleared for the pod, if it does by now."""
         info = self.nodes.get(pod.status.nominated_node_name) if pod.status.nominated_node_name else None
         if info is None:
             return None
         looked = _Looked()
-        self._ask((info,), shape, asked, looked)
+        self._ask((info,), shape, asked, budget, looked)
         return looked if looked.feasible else None
 
-    def _look(self, shape: Shape, asked: Filter | None) -> _Looked:
+    def _look(self, shape: Shape, asked: Filter | None, budget: Budget) -> _Looked:
         """Nodes from where the last look ended, in portions, until enough of them do."""
         looked = _Looked()
         only = shape.fit.required.only
         if only is not None:
             named = [info for name in sorted(only) if (info := self.nodes.get(name)) is not None]
-            self._ask(named, shape, asked, looked)
+            self._ask(named, shape, asked, budget, looked)
             return looked
         order = self.nodes.order
         limit, total, step = self._options.limit(len(order)), len(order), 0
@@ -265,15 +278,22 @@ class Cycle:
             size = min(max(limit - len(looked.feasible), _PORTION), total - step)
             first = (start + step) % total
             portion = order[first : first + size]
-            self._ask(portion, shape, asked, looked)
+            self._ask(portion, shape, asked, budget, looked)
             step += len(portion)
         self._start = (start + step) % total
         return looked
 
-    def _ask(self, infos: Sequence[NodeInfo], shape: Shape, asked: Filter | None, looked: _Looked) -> None:
+    def _ask(
+        self,
+        infos: Sequence[NodeInfo],
+        shape: Shape,
+        asked: Filter | None,
+        budget: Budget,
+        looked: _Looked,
+    ) -> None:
         fitting = []
         for info in infos:
-            rejection = shape.refused(info)
+            rejection = shape.refused(info, budget)
             if rejection is None:
                 fitting.append(info)
             else:

@@ -207,8 +207,10 @@ class Scheduler:
         found = await self._apart.decide(pod, lambda budget: self._explained(pod, now, budget))
         if not isinstance(found, Given):
             self._take(found, started)
-        elif isinstance(placed := self._check(pod, found), Placed):
-            self._take(placed, started)
+        elif isinstance(checked := self._check(pod, found), Placed):
+            self._take(checked, started)
+        elif isinstance(checked, Overrun):
+            self._take(self._apart.unchecked(pod, found.node), started)
         else:  # another pod was faster
             self._queue.failed(pod.metadata.uid, self._clock.monotonic())
         self._wake.set()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from dray.allocation.budget import UNLIMITED, Spending
 from dray.api.codec import encode
 from dray.api.core import Pod
 from dray.scheduler.fit import disks, taints
@@ -15,6 +16,8 @@ from dray.scheduler.nodes import NodeInfo, Nodes, PlacedPod
 from dray.scheduler.scoring import WEIGHTS, Wish, balanced, has_preferences, least_allocated, normalised
 
 KEPT_SHAPES: Final = 64
+_LIGHT: Final = 64
+"""Conditions that a node is compared with in microseconds: no budget is asked for them."""
 _BOUND_SOMEWHERE: Final = frozenset({"persistentVolumeClaim", "ephemeral", *disks.KINDS})
 """Kinds of volumes whose checks look at the cluster's storage, or at other pods."""
 
@@ -44,15 +47,19 @@ class Shape:
         self._has_preferences = has_preferences(pod)
         self._has_balance = any(wish.asked)
         self._sign = -1 if is_packing else 1
+        weight = fit.weight + wish.preferred.size
+        self._weight = weight if weight > _LIGHT else 0
 
     def placed(self, pod: Pod) -> PlacedPod:
         """What a pod of this shape takes on its node."""
         return replace(self._placed, pod=pod)
 
-    def refused(self, info: NodeInfo) -> Rejection | None:
-        """The first check that is against the node; remembered."""
+    def refused(self, info: NodeInfo, budget: Spending = UNLIMITED) -> Rejection | None:
+        """The first check that is against the node; remembered. Raises TimeLimitError."""
         known = self._known.get(info)
         if known is None or known.generation != info.generation:
+            if self._weight:
+                budget.charge(self._weight)
             known = self._known[info] = self._look(info)
         return known.rejection
 
@@ -103,33 +110,33 @@ class Shapes:
         self.options = options
         self._kept.clear()
 
-    def of(self, pod: Pod) -> Shape:
-        """The shape of a pod, which others of its kind may have made."""
-        if self._minds_others(pod):
-            return self._new(pod, is_shared=False)
+    def of(self, pod: Pod, budget: Spending = UNLIMITED) -> Shape:
+        """The shape of a pod, which others of its kind may have made. Raises TimeLimitError."""
+        if self._minds_others(pod, budget):
+            return self._new(pod, budget, is_shared=False)
         kept, key = self._kept, _key(pod)
         shape = kept.get(key)
         if shape is None:
             if len(kept) >= KEPT_SHAPES:
                 del kept[next(iter(kept))]
-            shape = kept[key] = self._new(pod, is_shared=True)
+            shape = kept[key] = self._new(pod, budget, is_shared=True)
         shape.trim(len(self._nodes))
         return shape
 
-    def _minds_others(self, pod: Pod) -> bool:
+    def _minds_others(self, pod: Pod, budget: Spending) -> bool:
         """Whether the answer depends on where other pods are: it is good for one try only."""
         affinity, spec = pod.spec.affinity, pod.spec
         has_terms = affinity is not None and bool(affinity.pod_affinity or affinity.pod_anti_affinity)
         return (
             has_terms
             or bool(spec.topology_spread_constraints)
-            or self._nodes.has_anti_affinity
+            or self._nodes.existing_terms.is_about(pod, self.options.namespaces, budget)
             or any(not _BOUND_SOMEWHERE.isdisjoint(volume) for volume in spec.volumes)
         )
 
-    def _new(self, pod: Pod, *, is_shared: bool) -> Shape:
-        fit = Fit.of(pod, self._nodes, self.options)
-        wish = Wish.of(pod, compare_numbers=self.options.compare_numbers)
+    def _new(self, pod: Pod, budget: Spending, *, is_shared: bool) -> Shape:
+        fit = Fit.of(pod, self._nodes, self.options, budget)
+        wish = Wish.of(pod, compare_numbers=self.options.compare_numbers, budget=budget)
         return Shape(pod, fit, wish, is_shared=is_shared, is_packing=self._is_packing)
 
 
