@@ -17,9 +17,13 @@ from typing import Final, TypeVar
 from dray.allocation.budget import Budget
 from dray.allocation.state import DeviceID
 from dray.api.core import Pod
+from dray.errors import UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.forked import Limits, Stopped, run_forked
+from dray.runtime.logs import get_log
 from dray.scheduler.decision import Decision, Failed, Given, Overrun, Placed, Refused
+
+_log = get_log("scheduler.apart")
 
 _HASTE: Final = 0.05
 """The share of a decision's time in the loop that is left to a namespace after one of its pods overran."""
@@ -116,6 +120,11 @@ class Apart:
             self._turns[namespace] = self._clock.monotonic()
         try:
             answer = await run_forked(lambda: _packed(decide(self._whole())), limits)
+        except UnavailableError as error:
+            meta = pod.metadata
+            _log.warning("no copy to decide in", pod=f"{meta.namespace}/{meta.name}", error=str(error))
+            self._stop(meta.uid)
+            return Failed(pod, f"no process could be started to decide in: {error}")
         finally:
             self._is_busy = False
         decision = answer if isinstance(answer, Stopped) else _unpacked(answer)
