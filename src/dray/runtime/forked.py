@@ -145,7 +145,7 @@ async def _poll(pid: int) -> int:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_REAPING):
             while True:
-                ended, status = os.waitpid(pid, os.WNOHANG)
+                ended, status = os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 - it does not wait
                 if ended:
                     return os.waitstatus_to_exitcode(status)
                 await asyncio.sleep(_POLL)

@@ -6,9 +6,8 @@ so the next one does not see it any more; `forget` gives it back when the pod co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replaced
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -17,7 +16,7 @@ from msgspec.structs import replace
 
 from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.faults import TimeLimitError
-from dray.api.codec import encode
+from dray.allocation.index.index import digest_of
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError
 from dray.scheduler.claims.filter import CANNOT_ALLOCATE, Filter
@@ -82,11 +81,15 @@ class _Looked:
 
 @dataclass(frozen=True, slots=True)
 class _KnownRefusal:
+    """Nothing of the pod that was refused: it may be large, and gone."""
+
     state: tuple[int, int]
-    refused: Refused
+    diagnosis: Diagnosis
+    short: tuple[Node, ...]
 
 
-_Wanted = tuple[Shape, tuple[bytes, ...]]
+_Wanted = tuple[bytes, bytes]
+"""Digests of the pod's shape and of what its claims ask for."""
 
 
 class Cycle:
@@ -169,7 +172,7 @@ class Cycle:
         if known is None or known.state != self._state:
             return None
         post = post_filter(asked.plan, (), self._idle(pod)) if asked is not None else None
-        return replaced(known.refused, pod=pod, asked=asked, post=post)
+        return Refused(pod, known.diagnosis, asked, known.short, post)
 
     @property
     def _state(self) -> tuple[int, int]:
@@ -181,10 +184,15 @@ class Cycle:
         if counted is not None and counted.spec.node_name == placed.node:
             self.nodes.remove_pod(placed.pod.metadata.uid)
 
+    def prune(self, is_waiting: Callable[[str], bool]) -> None:
+        """Forget what is kept of large pods that do not wait any more. From time to time."""
+        self._shapes.prune(is_waiting)
+
     def set_volumes(self, volumes: Volumes) -> None:
         """The cluster's storage, kept up to date by whoever gives it. Without it, pods that need it are refused."""
         self._fit = replace(self._fit, volumes=volumes)
         self._class_of = None
+        self._refusals.clear()
 
     def keep(self, node: str, pod: Pod) -> None:
         """Others had to leave the node for this pod: none of lower priority gets there before it."""
@@ -358,7 +366,7 @@ class Cycle:
         if self._asked_for is not None and not places:
             if len(self._refusals) >= _KEPT_REFUSALS:
                 self._refusals.clear()
-            self._refusals[self._asked_for] = _KnownRefusal(self._state, refused)
+            self._refusals[self._asked_for] = _KnownRefusal(self._state, diagnosis, refused.short)
         return refused
 
     def _idle(self, pod: Pod) -> tuple[GroupClaim, ...]:
@@ -370,14 +378,14 @@ class Cycle:
 
 def _wanted(shape: Shape, asked: Filter | None) -> _Wanted | None:
     """What pods must have in common to be refused alike; None where a pod's own claims or status matter."""
-    if not shape.is_shared:
+    if not shape.key:
         return None
     if asked is None:
-        return shape, ()
+        return shape.key, b""
     plan = asked.plan
     if plan.special is not None or plan.pending or any(one.status.allocation for one in plan.claims):
         return None
-    return shape, tuple([encode(one.spec.devices) for one in plan.claims])
+    return shape.key, digest_of(plan.claims)
 
 
 def _unused(plan: PodClaims) -> set[int]:

@@ -344,6 +344,7 @@ class Scheduler:
             self._tell_gated(told)
             self._preempting.prune(lambda uid: self._queue.get(uid) is not None)
             self._apart.prune(lambda uid: self._queue.get(uid) is not None)
+            self._cycle.prune(lambda uid: self._queue.get(uid) is not None)
             self._wake.set()
 
     def _tell_gated(self, told: set[str]) -> None:

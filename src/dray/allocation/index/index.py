@@ -8,6 +8,7 @@ worked out for one attempt is kept for the next ones until an event makes it voi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Final
 from uuid import uuid4
 
@@ -32,8 +33,19 @@ from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import ResourceSlice
 
+_DIGEST: Final = 16
 KEPT_SHAPES: Final = 64
 """Kinds of attempts whose verdicts are remembered."""
+
+
+def digest_of(claims: Iterable[ResourceClaim]) -> bytes:
+    """The same for claims that ask for the same, and nothing of what is in them: they may be megabytes."""
+    found = blake2b(digest_size=_DIGEST)
+    for claim in claims:
+        devices = encode(claim.spec.devices)
+        found.update(len(devices).to_bytes(8, "big"))
+        found.update(devices)
+    return found.digest()
 
 
 class Index:
@@ -62,7 +74,7 @@ class Index:
         self.classes: dict[str, DeviceClass] = {}
         self._views: dict[str, NodeView] = {}
         self._users: dict[PoolID, dict[str, NodeView]] = {}
-        self._verdicts: dict[tuple[bytes, ...], Verdicts] = {}
+        self._verdicts: dict[bytes, Verdicts] = {}
         self.set_classes(classes)
         for one in slices:
             self.set_slice(one)
@@ -111,7 +123,9 @@ class Index:
         """
         if only is not None:
             return Attempt(self, claims, {}, budget, only)
-        shape = tuple([encode(claim.spec.devices) for claim in claims])
+        if self.matchers.is_full:
+            self._forget_matchers()
+        shape = digest_of(claims)
         verdicts = self._verdicts.get(shape)
         if verdicts is None:
             if len(self._verdicts) >= KEPT_SHAPES:
@@ -153,6 +167,11 @@ class Index:
             selectors=self.selectors,
             new_share_id=self.new_share_id,
         )
+
+    def _forget_matchers(self) -> None:
+        self.matchers.clear()
+        for view in self._views.values():
+            view.forget_chances()
 
     def _drop(self, nodes: set[str] | None) -> None:
         """Forget the views of these nodes, None for all."""

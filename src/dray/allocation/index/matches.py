@@ -25,6 +25,10 @@ KEPT_PROJECTIONS: Final = 100_000
 KEPT_GROUPS: Final = 10_000
 """For each matcher."""
 KEPT_MATCHERS: Final = 1024
+KEPT_BYTES: Final = 32 << 20
+"""Of texts and answers of all matchers together, roughly."""
+_ANSWER: Final = 128
+"""Bytes that an answer to a projection or a group takes, roughly."""
 
 NO: Final = 0
 YES: Final = 1
@@ -33,10 +37,20 @@ _DIGITS_YES: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"010")
 _DIGITS_FAILS: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"001")
 
 
+class _Count:
+    """How many answers all selectors remember."""
+
+    __slots__ = ("number",)
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class Answers:
     """What one selector says to devices."""
 
-    def __init__(self, selectors: CompiledSelectors, expression: str) -> None:
+    def __init__(self, selectors: CompiledSelectors, expression: str, count: _Count | None = None) -> None:
+        self._count = count or _Count()
         self._selectors = selectors
         self._expression = expression
         self._known: dict[Hashable, int] = {}
@@ -93,7 +107,9 @@ class Answers:
             answer = self._known.get(key)
             if answer is None:
                 if len(self._known) >= KEPT_PROJECTIONS:
+                    self._count.number -= len(self._known)
                     self._known.clear()
+                self._count.number += 1
                 answer = self._known[key] = self._evaluate(group.layout.driver, group.devices[at])
             answers[at] = answer
         return bytes(answers)
@@ -156,11 +172,14 @@ class Matcher:
 
 
 class Matchers:
-    """One matcher for each combination of selectors and tolerations that was asked for. Owned by one index."""
+    """One matcher for each combination of selectors and tolerations that was asked for. Owned by one index, which clears
+    it once it `is_full`, between questions."""
 
     def __init__(self, selectors: CompiledSelectors) -> None:
         self._selectors = selectors
         self._answers: dict[str, Answers] = {}
+        self._texts = 0
+        self._known = _Count()
         self._matchers: dict[tuple[Hashable, Hashable, Hashable], Matcher] = {}
 
     def of(self, request: Request) -> Matcher:
@@ -169,12 +188,28 @@ class Matchers:
         key = (of_class, wish.selectors, wish.tolerations)
         found = self._matchers.get(key)
         if found is None:
-            if len(self._matchers) >= KEPT_MATCHERS:
-                self._matchers.clear()
-                self._answers.clear()
             answers = [self._of_selector(one) for one in (*of_class, *wish.selectors)]
             found = self._matchers[key] = Matcher(answers, wish.tolerations)
+            self._texts += _ANSWER * (1 + len(wish.tolerations))
+            self._texts += sum(len(one.cel.expression) for one in wish.selectors if one.cel is not None)
         return found
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is more than is to be kept."""
+        return len(self._matchers) >= KEPT_MATCHERS or self.size > KEPT_BYTES
+
+    @property
+    def size(self) -> int:
+        """Bytes that all of it takes, roughly."""
+        return self._texts + _ANSWER * self._known.number
+
+    def clear(self) -> None:
+        """Forget everything; whoever still has a matcher may go on with it."""
+        self._matchers.clear()
+        self._answers.clear()
+        self._texts = 0
+        self._known = _Count()
 
     @property
     def evaluations(self) -> int:
@@ -187,5 +222,5 @@ class Matchers:
             return None
         expression = selector.cel.expression
         if expression not in self._answers:
-            self._answers[expression] = Answers(self._selectors, expression)
+            self._answers[expression] = Answers(self._selectors, expression, self._known)
         return self._answers[expression]

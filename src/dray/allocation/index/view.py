@@ -102,6 +102,10 @@ class NodeView:
         if sums is not None:
             sums.touch(device)
 
+    def forget_chances(self) -> None:
+        """Matchers are made anew."""
+        self._chances.clear()
+
     def chances(self, matcher: Matcher, budget: Spending) -> Chances:
         """Worked out once for each; that is charged to the budget."""
         found = self._chances.get(matcher)

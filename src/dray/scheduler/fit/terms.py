@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.allocation.budget import UNLIMITED, Spending
-from dray.api.codec import view
+from dray.api.codec import encode, view
 from dray.api.core import Pod
 from dray.api.meta import Model
 from dray.api.selectors import NOTHING, LabelMatcher, LabelSelector, compile_label_selector
@@ -22,8 +22,10 @@ Domain = tuple[str, str]
 
 _COMPILING: Final = 16
 """What a condition costs a budget to be compiled."""
-_KEPT: Final = 4096
-"""Requirements of terms that are remembered. Who looks at a pod once mostly does again."""
+_KEPT: Final = 16 << 20
+"""Bytes of terms that are remembered. Who looks at a pod once mostly does again."""
+_GROWTH: Final = 12
+"""So many bytes are kept for each byte that is written."""
 
 
 class _PodAffinityTerm(Model, frozen=True, kw_only=True):
@@ -96,7 +98,7 @@ def _terms(pod: Pod, raw: dict[str, Any] | None, budget: Spending) -> tuple[PodT
         budget.charge(_COMPILING * _size(term))
         made.append(_compiled(pod, term))
     terms = tuple(made)
-    _KNOWN.put(key, (raw, terms), 1 + sum(one.weight for one in terms))
+    _KNOWN.put(key, (raw, terms), _GROWTH * len(encode(raw)))
     return terms
 
 
