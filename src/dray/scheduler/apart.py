@@ -165,7 +165,7 @@ def _packed(decision: Decision) -> bytes:
         )
         return pickle.dumps(Given(decision.node, devices))
     if isinstance(decision, Refused):
-        return pickle.dumps(replace(decision, asked=None, short=()))
+        return pickle.dumps(replace(decision, asked=None, short=(), is_told=True))
     return pickle.dumps(decision)
 
 

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.faults import TimeLimitError
-from dray.allocation.index.index import digest_of
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError
 from dray.scheduler.claims.filter import CANNOT_ALLOCATE, Filter
@@ -34,6 +33,7 @@ from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.fit.filters import Fit, FitOptions
 from dray.scheduler.fit.rejection import Rejection
 from dray.scheduler.fit.volume_objects import Volumes
+from dray.scheduler.known_refusals import Asked, KnownRefusals, asked_for
 from dray.scheduler.nodes import NodeInfo, Nodes
 from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, PREEMPTION
 from dray.scheduler.sampling import enough
@@ -43,7 +43,6 @@ from dray.scheduler.shapes import Shape, Shapes
 FEASIBLE: Final = 100
 """So many nodes that do are enough to choose from, however large the cluster is; kube-scheduler's least number."""
 _PORTION: Final = 16
-_KEPT_REFUSALS: Final = 64
 _DEVICE_WEIGHT: Final = 10
 """Of the score for devices left, so that it counts more than CPU and memory."""
 
@@ -79,19 +78,6 @@ class _Looked:
     error: Status | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownRefusal:
-    """Nothing of the pod that was refused: it may be large, and gone."""
-
-    state: tuple[int, int]
-    diagnosis: Diagnosis
-    short: tuple[Node, ...]
-
-
-_Wanted = tuple[bytes, bytes]
-"""Digests of the pod's shape and of what its claims ask for."""
-
-
 class Cycle:
     """Belongs to the one loop that decides; others feed `nodes` and `tracker` between decisions."""
 
@@ -109,8 +95,8 @@ class Cycle:
         self._class_of: object = None
         self._start = 0
         self._kept: dict[str, tuple[str, int]] = {}
-        self._asked_for: _Wanted | None = None
-        self._refusals: dict[_Wanted, _KnownRefusal] = {}
+        self._asked_for: Asked | None = None
+        self._refusals = KnownRefusals()
 
     def decide(
         self,
@@ -167,9 +153,10 @@ class Cycle:
 
     def _again(self, pod: Pod, shape: Shape, asked: Filter | None) -> Refused | None:
         """What was refused to another pod that asks for the same, if nothing has changed since: many wait for one device."""
-        self._asked_for = _wanted(shape, asked) if not self._kept else None
-        known = self._refusals.get(self._asked_for) if self._asked_for is not None else None
-        if known is None or known.state != self._state:
+        plan = asked.plan if asked is not None else None
+        self._asked_for = asked_for(shape, plan) if not self._kept else None
+        known = self._refusals.get(self._asked_for, self._state) if self._asked_for is not None else None
+        if known is None:
             return None
         post = post_filter(asked.plan, (), self._idle(pod)) if asked is not None else None
         return Refused(pod, known.diagnosis, asked, known.short, post)
@@ -364,9 +351,7 @@ class Cycle:
             post = post_filter(asked.plan, places or _unused(asked.plan), self._idle(pod))
         refused = Refused(pod, diagnosis, asked, tuple(short), post)
         if self._asked_for is not None and not places:
-            if len(self._refusals) >= _KEPT_REFUSALS:
-                self._refusals.clear()
-            self._refusals[self._asked_for] = _KnownRefusal(self._state, diagnosis, refused.short)
+            self._refusals.put(self._asked_for, self._state, refused)
         return refused
 
     def _idle(self, pod: Pod) -> tuple[GroupClaim, ...]:
@@ -374,18 +359,6 @@ class Cycle:
             return ()
         placed = (one.pod for info in self.nodes for one in info.pods.values())
         return idle_claims(pod, self.tracker.groups, self.tracker.get, placed)
-
-
-def _wanted(shape: Shape, asked: Filter | None) -> _Wanted | None:
-    """What pods must have in common to be refused alike; None where a pod's own claims or status matter."""
-    if not shape.key:
-        return None
-    if asked is None:
-        return shape.key, b""
-    plan = asked.plan
-    if plan.special is not None or plan.pending or any(one.status.allocation for one in plan.claims):
-        return None
-    return shape.key, digest_of(plan.claims)
 
 
 def _unused(plan: PodClaims) -> set[int]:
