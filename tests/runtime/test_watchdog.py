@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys

@@ -374,4 +374,4 @@ class Scheduler:
 
 def _key(pod: Pod) -> str:
     meta = pod.metadata
-    return object_key("pods", meta.namespace, meta.name, meta.uid)
+    return object_key("pods", meta.namespace, meta.name, meta.uid, meta.controller_uid)
