@@ -191,18 +191,18 @@ class Quarantine:
         steps = work.__await__()
         thrown: BaseException | None = None
         while True:
-            slot = self._note(key)
+            slot = self.note(key)
             try:
                 waited_for = steps.send(None) if thrown is None else steps.throw(thrown)
             except InvariantError:
                 raise
             except StopIteration as end:
-                self._clear(slot)
+                self.clear(slot)
                 return end.value  # type: ignore[no-any-return]  # what the work returns
             except BaseException:  # a failure, which its queue deals with, or the end of the task
-                self._clear(slot)
+                self.clear(slot)
                 raise
-            self._clear(slot)
+            self.clear(slot)
             thrown = None
             try:
                 yield waited_for
@@ -212,17 +212,18 @@ class Quarantine:
     @contextmanager
     def handling(self, key: str) -> Iterator[None]:
         """Around what is done for the object at once. What leaves it by a bug of ours stays noted: the process ends."""
-        slot = self._note(key)
+        slot = self.note(key)
         try:
             yield
         except InvariantError:
             raise
         except (Error, asyncio.CancelledError):
-            self._clear(slot)
+            self.clear(slot)
             raise
-        self._clear(slot)
+        self.clear(slot)
 
-    def _note(self, key: str) -> int:
+    def note(self, key: str) -> int:
+        """Note an object until what this returns is given to `clear`. For who ends the process with every exception."""
         if self._slots is None or not self._free:
             return -1
         slot = self._free.pop()
@@ -233,7 +234,8 @@ class Quarantine:
         self._slots[start : start + 2] = len(text).to_bytes(2, "big")
         return slot
 
-    def _clear(self, slot: int) -> None:
+    def clear(self, slot: int) -> None:
+        """What was noted came back."""
         if slot < 0 or self._slots is None:
             return
         self._slots[slot * _SLOT : slot * _SLOT + 2] = b"\0\0"

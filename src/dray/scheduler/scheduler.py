@@ -19,8 +19,10 @@ from dray.allocation.budget import Budget
 from dray.allocation.faults import TimeLimitError
 from dray.allocation.profiles import CORRECT
 from dray.api.core import Pod
+from dray.api.meta import Model
 from dray.api.resource.claim import ResourceClaim
 from dray.client.client import Client
+from dray.client.informer import Journal
 from dray.client.rate_limit import RateLimit
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
@@ -98,7 +100,11 @@ class Scheduler:
         self._config, self._clock = config, clock
         self._tracker = Tracker(settings)
         self._cycle = Cycle(Nodes(), self._tracker, settings, config.cycle)
-        self._sources = Sources(client, settings, clock, preempt=config.preempt)
+        place = config.state_dir / PLACE if config.state_dir is not None else None
+        self._quarantine = Quarantine(place, clock)
+        self._teller = Teller(client, config.name, clock, self._current, config.events)
+        journal = Journal(self._quarantine, self._teller.leave, _may_leave)
+        self._sources = Sources(client, settings, clock, preempt=config.preempt, journal=journal)
         lookup, groups = self._tracker.get, settings.workload_claims
         hints = {
             **fit_hints(served=lambda: frozenset(self._tracker.catalogue.class_of)),
@@ -107,7 +113,6 @@ class Scheduler:
         }
         self._queue = SchedulingQueue(hints, (gated, claims_gate(lookup, pod_groups=groups)), config.queue)
         self._bindings = Bindings(config.in_flight)
-        self._teller = Teller(client, config.name, clock, self._current, config.events)
         self._writer = Writer(client, clock)
         self._binder = Binder(
             self._writer,
@@ -130,8 +135,6 @@ class Scheduler:
             self._bindings.claim_changed,
         )
         self._apart = Apart(config.apart, clock)
-        place = config.state_dir / PLACE if config.state_dir is not None else None
-        self._quarantine = Quarantine(place, clock)
         self._metrics = SchedulerMetrics(metrics, config.name)
         self._metrics.watch(self._queue, self._bindings, self._teller, self._apart, self._quarantine)
         self._preempting = Preempting(self._cycle, self._writer, self._teller, self._sources.budgets)
@@ -140,6 +143,8 @@ class Scheduler:
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Until cancelled."""
+        if self._config.state_dir is None:
+            _log.warning("objects that end the scheduler are not set aside: it was given no --state-dir")
         with self._quarantine:
             await self._sources.look()
             await self._run(ready)
@@ -370,6 +375,11 @@ class Scheduler:
             told.add(uid)
             message = str(Diagnosis(len(self._cycle.nodes), barred=held[uid].gate))
             self._teller.tell(events.refused(held[uid].pod, message))
+
+
+def _may_leave(one: Model) -> bool:
+    """Not a claim that holds devices: who does not see it gives them to others."""
+    return not (isinstance(one, ResourceClaim) and one.status.allocation is not None)
 
 
 def _key(pod: Pod) -> str:
