@@ -26,6 +26,8 @@ _GROWTH: Final = 12
 _LARGE: Final = 16 << 10
 """Shapes of pods that say more are forgotten with the last pod that waits and has them."""
 _DIGEST: Final = 16
+_SMALL: Final = 1024
+"""What a pod says of nodes is its own digest up to so many bytes."""
 _LIGHT: Final = 64
 """Conditions that a node is compared with in microseconds: no budget is asked for them."""
 _BOUND_SOMEWHERE: Final = frozenset({"persistentVolumeClaim", "ephemeral", *disks.KINDS})
@@ -125,7 +127,7 @@ class Shapes:
         if self._minds_others(pod, budget):
             return self._new(pod, budget, b"")
         read = _key(pod)
-        key = blake2b(read, digest_size=_DIGEST).digest()
+        key = read if len(read) <= _SMALL else blake2b(read, digest_size=_DIGEST).digest()
         shape = self._kept.get(key)
         if shape is None:
             shape = self._new(pod, budget, key)

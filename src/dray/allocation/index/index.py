@@ -34,17 +34,20 @@ from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import ResourceSlice
 
 _DIGEST: Final = 16
+_SMALL: Final = 1024
 KEPT_SHAPES: Final = 64
 """Kinds of attempts whose verdicts are remembered."""
 
 
 def digest_of(claims: Iterable[ResourceClaim]) -> bytes:
-    """The same for claims that ask for the same, and nothing of what is in them: they may be megabytes."""
+    """The same for claims that ask for the same. Claims may be megabytes: only of small ones is it what they say."""
+    parts = [encode(claim.spec.devices) for claim in claims]
+    if len(parts) == 1 and len(parts[0]) <= _SMALL:
+        return parts[0]
     found = blake2b(digest_size=_DIGEST)
-    for claim in claims:
-        devices = encode(claim.spec.devices)
-        found.update(len(devices).to_bytes(8, "big"))
-        found.update(devices)
+    for one in parts:
+        found.update(len(one).to_bytes(8, "big"))
+        found.update(one)
     return found.digest()
 
 
