@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 from dray.scheduler.fit.filters import FitOptions
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.scoring import Wish, scores, totals
@@ -52,7 +54,7 @@ def test_few_shapes_are_kept_and_none_over_other_options() -> None:
 
 def test_shapes_of_large_pods_go_with_them() -> None:
     shapes = Shapes(Nodes())
-    large = {"nodeSelector": {"n": "x" * 100_000}}
+    large: dict[str, Any] = {"nodeSelector": {"n": "x" * 100_000}}
     first, small = shapes.of(make_pod("a", **large)), shapes.of(make_pod("c"))
     assert shapes.of(make_pod("b", **large)) is first
     shapes.prune(lambda uid: uid != "a")

@@ -153,8 +153,7 @@ class Cycle:
 
     def _again(self, pod: Pod, shape: Shape, asked: Filter | None) -> Refused | None:
         """What was refused to another pod that asks for the same, if nothing has changed since: many wait for one device."""
-        plan = asked.plan if asked is not None else None
-        self._asked_for = asked_for(shape, plan) if not self._kept else None
+        self._asked_for = asked_for(shape, asked) if not self._kept else None
         known = self._refusals.get(self._asked_for, self._state) if self._asked_for is not None else None
         if known is None:
             return None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dray.allocation.index.index import digest_of
 from dray.api.core import Node
-from dray.scheduler.claims.pod_claims import PodClaims
+from dray.scheduler.claims.filter import Filter
 from dray.scheduler.decision import Refused
 from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.shapes import Shape
@@ -51,12 +50,13 @@ class KnownRefusals:
         self._known.clear()
 
 
-def asked_for(shape: Shape, plan: PodClaims | None) -> Asked | None:
+def asked_for(shape: Shape, asked: Filter | None) -> Asked | None:
     """What pods must have in common to be refused alike; None where a pod's own claims or status matter."""
     if not shape.key:
         return None
-    if plan is None:
+    if asked is None:
         return shape.key, b""
+    plan = asked.plan
     if plan.special is not None or plan.pending or any(one.status.allocation for one in plan.claims):
         return None
-    return shape.key, digest_of(plan.claims)
+    return shape.key, asked.digest

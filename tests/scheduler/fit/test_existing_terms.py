@@ -80,7 +80,7 @@ def test_what_is_found_is_what_a_look_at_all_terms_finds(seed: int) -> None:
                 nodes.remove_pod(f"p{chance.randrange(20)}")
             case _:
                 terms = [random_term(chance) for _ in range(chance.randrange(4))]
-                where = {"node": name, "namespace": chance.choice("xyz")}
+                where: Json = {"node": name, "namespace": chance.choice("xyz")}
                 nodes.put_pod(make_pod(f"p{chance.randrange(20)}", affinity=far(*terms), **where))
         labels = {f"l{n}": chance.choice("abd") for n in chance.sample(range(3), chance.randrange(4))}
         pod = make_pod("new", namespace=chance.choice("xyzw"), labels=labels)
@@ -89,9 +89,9 @@ def test_what_is_found_is_what_a_look_at_all_terms_finds(seed: int) -> None:
         assert nodes.existing_terms.is_about(pod, namespaces, UNLIMITED) or not found
     for number in range(20):
         nodes.remove_pod(f"p{number}")
-    terms = nodes.existing_terms
+    left = nodes.existing_terms
     assert not (
-        terms._pods or terms._where or terms._found_at or terms._foreign or +terms._weights or terms._coarse
+        left._pods or left._where or left._found_at or left._foreign or +left._weights or left._coarse
     )
 
 

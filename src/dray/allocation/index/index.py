@@ -119,16 +119,17 @@ class Index:
         budget: Budget | None = None,
         *,
         only: frozenset[DeviceID] | None = None,
+        digest: bytes | None = None,
     ) -> Attempt:
         """For the claims of one pod. Good until the next event. `budget` is for all nodes together.
 
-        With `only` no other devices are taken: for an answer that was found before, which may not be good any more.
+        `digest` is that of the claims, where it is known. With `only` no other devices are taken: for an answer that was found before, which may not be good any more.
         """
         if only is not None:
             return Attempt(self, claims, {}, budget, only)
         if self.matchers.is_full:
             self._forget_matchers()
-        shape = digest_of(claims)
+        shape = digest_of(claims) if digest is None else digest
         verdicts = self._verdicts.get(shape)
         if verdicts is None:
             if len(self._verdicts) >= KEPT_SHAPES:
