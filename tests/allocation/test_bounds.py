@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+import traceback
+
 import pytest
 
 from dray.allocation.allocator import Call
@@ -66,6 +69,20 @@ def test_equal_requests_for_equal_devices_are_not_permuted() -> None:
     call = Call(allocator, read.node, read.claims)
     search = Search(call.plan, call.candidates, call.ledger, call.bounds)
     assert not search.run() and search.steps < 200
+
+
+def test_many_claims_do_not_meet_the_recursion_limit() -> None:
+    """Each of them is looked at, down to the last: none goes deeper into the stack than the one before."""
+    slices = [piece(device("d", allowMultipleAllocations=True))]
+    asked = [claim(request(1), name=f"c{number}") for number in range(150)]
+    read, allocator, _ = typed(case(slices, *asked, features=(CAPACITY,)))
+    call = Call(allocator, read.node, read.claims)
+    before, depth = sys.getrecursionlimit(), len(traceback.extract_stack())
+    sys.setrecursionlimit(depth + 100)
+    try:
+        assert call.bounds.is_allowed(0)
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def test_pairs_that_cannot_be_made_are_not_tried_in_every_order() -> None:

@@ -26,10 +26,12 @@ from tests.allocation.world import (
     claim,
     device,
     every,
+    first,
     piece,
     request,
     typed,
     uses,
+    wish,
 )
 from tests.campaign import campaign
 
@@ -87,6 +89,7 @@ SIZES = campaign(300, 10_000)
 ROOTS = [{"matchAttribute": f"driver-a/a{number}"} for number in range(16)]
 VALUES = [{"distinctAttribute": f"driver-a/d{number}"} for number in range(16)]
 X = 'device.attributes["driver-a"].type == "X"'
+Y = 'device.attributes["driver-a"].type == "Y"'
 
 
 def unlike(number: int, **fields: Any) -> Json:
@@ -157,6 +160,12 @@ HARD: dict[str, Json] = {
         claim(*asked((5, G1), (4, G1)), name="b", constraints=[{"distinctAttribute": PARENT}]),
         features=(PARTITIONS, LIST),
     ),
+    "a thousand claims": case(
+        pool(many(1, allowMultipleAllocations=True)),
+        claim(*(first(wish(1, Y), wish(1, X), name=f"r{place}") for place in range(12)), name="a"),
+        *(claim(request(1, X), name=f"c{place}") for place in range(990)),
+        features=(CAPACITY, LIST),
+    ),
     "shares": case(
         pool(many(SIZES // 8, allowMultipleAllocations=True, capacity={"m": {"value": "10"}})),
         claim(
@@ -212,14 +221,14 @@ def test_the_clock_is_looked_at_often_enough(name: str, profile: str) -> None:
     assert lines.most < MOST_LINES, lines.most
 
 
-@pytest.mark.parametrize("name", ["cards", "hundreds of counter sets", "shares"])
+@pytest.mark.parametrize("name", ["cards", "hundreds of counter sets", "shares", "a thousand claims"])
 def test_the_index_looks_at_it_as_well(name: str) -> None:
     read = read_case(HARD[name])
     features = Features.named(read.features)
     index = Index(Options(features, CORRECT, Tier.EXPERIMENTAL), classes=read.classes, slices=read.slices)
     lines = Lines(campaign(100, 3_000))
     index.view(read.node)
-    for text in (X, G3):
+    for text in (X, Y, G3):
         index.selectors.selector(text)
     lines.run(lambda: index.attempt(read.claims, Budget(0.5, lines.now)).allocate(read.node))
     assert lines.most < MOST_LINES, lines.most

@@ -43,6 +43,13 @@ def test_flags() -> None:
     assert found.lease.times == LeaseTimes(9.0, 6.0, 1.0)
 
 
+def test_times_of_decisions() -> None:
+    config = options().config
+    assert (config.settings.options.seconds, config.apart.limits.seconds) == (10, 10)
+    config = options("--filter-timeout=2.5", "--decision-timeout=30").config
+    assert (config.settings.options.seconds, config.apart.limits.seconds) == (2.5, 30)
+
+
 @pytest.mark.parametrize(
     "flag",
     [
@@ -52,6 +59,10 @@ def test_flags() -> None:
         "--profile=k8s-1.20",
         "--feature-gates=X=true",
         "--metrics-address=x",
+        "--filter-timeout=0.01",
+        "--filter-timeout=nan",
+        "--decision-timeout=0",
+        "--decision-timeout=3601",
     ],
 )
 def test_bad_flags_are_named(flag: str) -> None:

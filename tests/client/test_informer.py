@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import time
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,14 @@ from dray.api.kinds import CONFIG_MAPS
 from dray.client.access import ClusterAccess
 from dray.client.client import Client
 from dray.client.follow import FollowConfig
-from dray.client.informer import Informer
+from dray.client.informer import Informer, Journal
 from dray.client.reflector import ReflectorConfig
 from dray.client.requests import Selection
 from dray.client.store import Added, Change, Entry, Key, replay
 from dray.errors import DeniedError, InvariantError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
+from dray.runtime.clock import SystemClock
+from dray.runtime.quarantine import DEATHS, Deaths, Quarantine
 from tests.campaign import seeds
 from tests.client.answers import HANG, config_map, event, page
 from tests.client.mini_api import MiniApi, serving
@@ -55,6 +58,51 @@ async def test_entered_means_indexed_and_told(server: ScriptedServer, client: Cl
     assert names(informer.indexed("app", "x")) == ["a", "b"]
     with pytest.raises(UnavailableError, match="has stopped"):
         await informer.wait_changed(3)
+
+
+async def deadly(
+    server: ScriptedServer, client: Client, directory: Path, told: list[str]
+) -> tuple[list[str], dict[str, Deaths]]:
+    """A process whose handler meets a bug of ours at `b`; which objects were there, and whose deaths it began with."""
+
+    def handle(change: Change[ConfigMap]) -> None:
+        if change.key[1] == "b":
+            raise ZeroDivisionError
+        told.append(change.key[1])
+
+    server.answer(page(config_map("a", 3), config_map("b", 4), config_map("c", 5)), HANG)
+    with Quarantine(directory, SystemClock()) as quarantine:
+        journal = Journal(quarantine, lambda about, why: told.append(f"{about.kind} {about.name}: {why[:9]}"))
+        informer = Informer(client, CONFIG_MAPS, Selection("ns"), config=FAST, journal=journal)
+        informer.on_change(handle)
+        async with informer:
+            return sorted(one.metadata.name for one in informer.values()), dict(quarantine.deaths)
+
+
+async def test_an_object_that_ends_the_process_when_it_is_handed_on_is_left_out(
+    server: ScriptedServer, client: Client, tmp_path: Path
+) -> None:
+    for _ in range(DEATHS):
+        with pytest.raises(ZeroDivisionError):
+            await deadly(server, client, tmp_path, [])
+    told = list[str]()
+    there, deaths = await deadly(server, client, tmp_path, told)
+    assert there == ["a", "c"] and told == ["a", "ConfigMap b: set aside", "c"]
+    (name,) = deaths
+    assert name.startswith("watch configmaps/ns/b/")
+
+
+async def test_what_must_not_be_left_out_is_handed_on(
+    server: ScriptedServer, client: Client, tmp_path: Path
+) -> None:
+    for _ in range(DEATHS):
+        with pytest.raises(ZeroDivisionError):
+            await deadly(server, client, tmp_path, [])
+    server.answer(page(config_map("b", 4)), HANG)
+    with Quarantine(tmp_path, SystemClock()) as quarantine:
+        journal = Journal(quarantine, lambda about, why: None, lambda one: False)
+        async with Informer(client, CONFIG_MAPS, Selection("ns"), config=FAST, journal=journal) as informer:
+            assert len(informer) == 1
 
 
 async def test_a_handler_sees_the_change_it_is_told(server: ScriptedServer, client: Client) -> None:

@@ -9,8 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from dray.api.codec.json_codec import to_raw
 from dray.api.kinds import DEVICE_CLASSES, NAMESPACES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dray.cli.main import make_parser
+from dray.cli.scheduler import make_options
 from dray.client.requests import DeleteOptions
 from dray.errors import NotFoundError
 from dray.runtime.forked import Limits
@@ -80,6 +84,29 @@ class Plain:
 
     made: int = 0
     bound: int = 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--decision-timeout=0.4"], "stopped after 0.1"),
+        (["--filter-timeout=0.3", "--decision-timeout=60"], "stopped after 0.3 s"),
+    ],
+    ids=["decision", "filter"],
+)
+async def test_the_flags_say_how_long_it_may_take(tmp_path: Path, flags: list[str], told: str) -> None:
+    words = ["scheduler", *flags]
+    config = make_options(make_parser(words).parse_args(words)).config
+    async with live(tmp_path) as server:
+        await furnish(server)
+        async with scheduling(server, config):
+            await server.client.create(
+                RESOURCE_CLAIMS, {**ENDLESS, "metadata": {"name": "endless"}}, namespace="default"
+            )
+            await server.pod("endless", resourceClaims=[{"name": "x", "resourceClaimName": "endless"}])
+            # The other node waits to be asked: of the time for all, this one has half.
+            where = f"SchedulerError: node {NODE}: timed out trying to allocate devices (the search for devices was "
+            assert (await server.wait_message("endless", "stopped after")).startswith(where + told)
 
 
 async def bind_plain(server: Live, name: str, count: Plain) -> None:

@@ -7,11 +7,15 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
+import dray
 from dray.errors import InvalidError, InvariantError, UnavailableError
 from dray.runtime.clock import FakeClock, settle
-from dray.runtime.quarantine import DEATHS, REST, Quarantine
+from dray.runtime.files.checkpoint import Checkpoint
+from dray.runtime.files.checkpoint_format import Format
+from dray.runtime.quarantine import DEATHS, DEATHS_FILE, OWNER_DEATHS, REST, Deaths, Quarantine
 
 POD = "pods/default/a/0b7a5a29"
 DIES = """
@@ -83,6 +87,52 @@ def test_a_bug_counts_and_an_error_or_a_stop_does_not(tmp_path: Path) -> None:
     lives(tmp_path, clock, InvariantError, ZeroDivisionError, InvariantError)
     with Quarantine(tmp_path, clock) as quarantine:
         assert quarantine.set_aside[POD].count == 3
+
+
+def kill_with(directory: Path, clock: FakeClock, *keys: str) -> None:
+    """Processes that meet a bug of ours, one for each of them."""
+    for key in keys:
+        with (
+            pytest.raises(InvariantError),
+            Quarantine(directory, clock) as quarantine,
+            quarantine.handling(key),
+        ):
+            raise InvariantError("over")
+
+
+def test_who_is_created_again_goes_on_counting(tmp_path: Path) -> None:
+    clock = FakeClock()
+    kill_with(tmp_path, clock, "pods/default/a/1", "pods/default/a/2", "pods/default/a/3")
+    with Quarantine(tmp_path, clock) as quarantine:
+        told = quarantine.why("pods/default/a/4")
+        assert "Dray ended 3 times while it handled objects of this name or owner" in told
+        assert quarantine.why("pods/default/b/4") == "" == quarantine.why("pods/other/a/4")
+        assert quarantine.why("pods/default/a/3 leaves") == "" == quarantine.why("Prepare pods/default/a/3")
+        assert [one.count for one in quarantine.set_aside.values()] == [3, 3, 3]
+
+
+def test_objects_of_one_owner_count_together(tmp_path: Path) -> None:
+    clock = FakeClock()
+    kill_with(
+        tmp_path, clock, *(f"pods/default/a-{number}/{number}/set" for number in range(OWNER_DEATHS - 1))
+    )
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert not quarantine.set_aside and quarantine.why("pods/default/a-x/x/set") == ""
+    kill_with(tmp_path, clock, "pods/default/a-9/9/set")
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert len(quarantine.set_aside) == OWNER_DEATHS
+        assert quarantine.why("pods/default/a-x/x/set")
+        assert quarantine.why("pods/default/a-x/x/other") == "" == quarantine.why("pods/default/a-x/x")
+
+
+def test_a_file_without_groups_is_read(tmp_path: Path) -> None:
+    clock = FakeClock()
+    old = msgspec.defstruct("Old", [("deaths", dict[str, Deaths])])
+    with Checkpoint(tmp_path / DEATHS_FILE, Format(old), clock=clock) as file:
+        file.open()
+        file.save(old({POD: Deaths(3, clock.now(), dray.__version__)}))
+    with Quarantine(tmp_path, clock) as quarantine:
+        assert quarantine.why(POD)
 
 
 async def test_it_is_tried_again_after_a_day_and_by_another_version(tmp_path: Path) -> None:

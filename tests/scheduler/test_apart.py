@@ -121,14 +121,23 @@ async def test_one_that_never_ends_is_stopped_while_the_loop_goes_on(tmp_path: P
     with pytest.raises(asyncio.CancelledError):
         await deciding
     apart = Apart(ApartOptions(limits=Limits(seconds=0.2)), SystemClock())
-    stopped = Failed(pod("a"), "the search for devices was stopped after 0.2 s")
+    stopped = Failed(pod("a"), "the search for a node was stopped after 0.2 s")
     assert await apart.decide(pod("a"), never) == stopped
+
+
+def test_what_cannot_be_checked_in_time_rests() -> None:
+    apart = Apart(ApartOptions(), FakeClock())
+    apart.overran(pod("a"))
+    assert apart.is_due(pod("a"))
+    failed = apart.unchecked(pod("a"), "n")
+    assert failed.reason == "the check of what was chosen on node n was stopped after 0.1 s"
+    assert not apart.is_due(pod("a"))
 
 
 async def test_a_decision_that_ran_out_of_its_own_time_there_is_stopped_too() -> None:
     apart = Apart(ApartOptions(limits=Limits(seconds=7.0)), SystemClock())
     found = await apart.decide(pod("a"), lambda budget: Overrun(pod("a")))
-    assert found == Failed(pod("a"), "the search for devices was stopped after 7 s")
+    assert found == Failed(pod("a"), "the search for a node was stopped after 7 s")
 
 
 def test_a_namespace_that_overran_is_given_less_for_a_while() -> None:

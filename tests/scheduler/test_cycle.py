@@ -1,20 +1,25 @@
 from __future__ import annotations
 
+import sys
+import traceback
 from dataclasses import replace as changed
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
+from dray.allocation.budget import Budget
 from dray.allocation.profiles import CORRECT
 from dray.api.core import Pod
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.cycle import FEASIBLE, Cycle, CycleOptions, Score
-from dray.scheduler.decision import Failed, Placed, Refused
+from dray.scheduler.decision import Failed, Overrun, Placed, Refused
 from dray.scheduler.fit.filters import Fit
 from dray.scheduler.fit.rejection import NODE_AFFINITY, NODE_RESOURCES_FIT
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, PREEMPTION
+from tests.allocation.test_budget import MOST_LINES, Lines
 from tests.campaign import campaign, seeded
 from tests.scheduler.claims import objects
 from tests.scheduler.claims.objects import CLASS, DRIVER, NOW, claim, device_class, on_node, request, slice_of
@@ -269,3 +274,82 @@ def test_served_resources_are_left_to_the_devices() -> None:
     assert refused(off, make_pod("q", requests={"example.com/gpu": "1"})).diagnosis.rejectors == {
         NODE_RESOURCES_FIT
     }
+
+
+def test_who_runs_out_of_stack_has_overrun() -> None:
+    """With ever more room: as soon as a decision is begun at all, it is an overrun, and then it is made."""
+    cycle, pod = a_cycle(nodes=1, devices=1), make_pod("a")
+    before, depth = sys.getrecursionlimit(), len(traceback.extract_stack())
+    seen: list[type[object]] = []
+    for room in range(3, 200):
+        try:
+            sys.setrecursionlimit(depth + room)
+            seen.append(type(cycle.decide(pod, NOW)))
+        except RecursionError:
+            continue
+        finally:
+            sys.setrecursionlimit(before)
+        if seen[-1] is not Overrun:
+            break
+    assert len(seen) > 1 and set(seen[:-1]) == {Overrun} and seen[-1] is Placed
+
+
+def many_terms(kind: str, number: int) -> dict[str, Any]:
+    never = [{"key": f"z{number}", "operator": "Exists"}]
+    if kind == "nodeAffinity":
+        asked = [
+            {"matchExpressions": [{"key": f"z{place}", "operator": "Exists"}]} for place in range(number)
+        ]
+        return {
+            "affinity": {
+                kind: {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": asked}}
+            }
+        }
+    if kind == "preferred":
+        preferred = [
+            {"weight": 1, "preference": {"matchExpressions": [{"key": f"z{place}", "operator": "Exists"}]}}
+            for place in range(number)
+        ]
+        return {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    if kind == "spread":
+        rules = [
+            {
+                "maxSkew": 1 + place,
+                "topologyKey": "host",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchExpressions": never},
+            }
+            for place in range(number)
+        ]
+        return {"topologySpreadConstraints": rules}
+    terms = [
+        {
+            "topologyKey": "host",
+            "namespaceSelector": {},
+            "labelSelector": {
+                "matchExpressions": [
+                    {"key": "own", "operator": "Exists"},
+                    *never,
+                    {"key": f"y{place}", "operator": "Exists"},
+                ]
+            },
+        }
+        for place in range(number)
+    ]
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity", "nodeAffinity", "preferred", "spread"])
+def test_the_clock_is_looked_at_where_no_devices_are_asked_for(kind: str) -> None:
+    """Whatever a pod says of nodes and other pods, and however much: the work between two looks does not grow with it."""
+    cycle = a_cycle(nodes=0, devices=0)
+    for number in range(40):
+        cycle.nodes.put_node(make_node(f"n{number}", labels={"host": f"n{number}"}, cpu="8"))
+        for place in range(10):
+            labels = {"own": f"{number}-{place}"}
+            cycle.nodes.put_pod(make_pod(f"p{number}-{place}", node=f"n{number}", labels=labels))
+    pod = make_pod("new", **many_terms(kind, 500))
+    lines = Lines(400)
+    assert isinstance(cycle.decide(pod, NOW, Budget(0.0, lambda: 0.0)), Overrun)
+    lines.run(lambda: cycle.decide(pod, NOW, Budget(0.5, lines.now)))
+    assert lines.most < MOST_LINES, lines.most

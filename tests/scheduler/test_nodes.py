@@ -7,11 +7,13 @@ import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from dray.allocation.budget import UNLIMITED
 from dray.errors import InvariantError
 from dray.scheduler.nodes import NodeInfo, Nodes
 from dray.scheduler.requests import ScoredUse
@@ -91,11 +93,14 @@ def test_nodes_with_pods_that_want_to_be_alone_are_known() -> None:
     alone = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     nodes = Nodes()
     nodes.put_pod(make_pod("p", node="a", affinity=alone))
-    assert nodes.with_anti_affinity() == ()
-    nodes.put_node(make_node("a"))
-    assert [info.name for info in nodes.with_anti_affinity()] == ["a"]
+    closed = partial(nodes.existing_terms.closed, make_pod("q"), {}, UNLIMITED)
+    assert closed() == set()
+    nodes.put_node(make_node("a", labels={"zone": "x"}))
+    assert closed() == {("zone", "x")}
+    nodes.put_node(make_node("a", labels={"zone": "y"}))
+    assert closed() == {("zone", "y")}
     nodes.remove_pod("p")
-    assert nodes.with_anti_affinity() == ()
+    assert closed() == set() and not nodes.existing_terms
 
 
 def test_a_pod_without_uid_is_our_bug() -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from dray.allocation.budget import UNLIMITED, Budget
+from dray.allocation.faults import TimeLimitError
 from dray.allocation.profiles import CORRECT
 from dray.api.codec import view
 from dray.api.core import Pod
@@ -53,7 +56,12 @@ class Cluster:
         return pod
 
     def ask(
-        self, priority: int, count: int = 1, *budgets: PodDisruptionBudget, **fields: Any
+        self,
+        priority: int,
+        count: int = 1,
+        *budgets: PodDisruptionBudget,
+        time: Budget = UNLIMITED,
+        **fields: Any,
     ) -> Victims | None:
         self.cycle.tracker.set_claim(claim(request(count=count), name="new"))
         entries = [{"name": "x", "resourceClaimName": "new"}] if count else []
@@ -61,7 +69,7 @@ class Cluster:
         refused = self.cycle.decide(pod, NOW)
         assert isinstance(refused, Refused)
         cycle = self.cycle
-        return choose_victims(refused, cycle.fit_of(pod), cycle.nodes, cycle.tracker, budgets)
+        return choose_victims(refused, cycle.fit_of(pod), cycle.nodes, cycle.tracker, budgets, time)
 
 
 def names(victims: Victims | None) -> list[str]:
@@ -84,6 +92,26 @@ def test_the_one_who_holds_the_device_goes() -> None:
     cluster.hold("n", "holder", 1, 0)
     cluster.hold("n", "bystander", 0)
     assert names(cluster.ask(5)) == ["holder"]
+
+
+def test_nobody_goes_where_the_time_is_over() -> None:
+    cluster = Cluster(a=2, b=2)
+    for number in range(2):
+        cluster.hold("a", f"a{number}", 1, number)
+        cluster.hold("b", f"b{number}", 1, number)
+    assert names(cluster.ask(5, 2))
+    with pytest.raises(TimeLimitError):
+        cluster.ask(5, 2, time=Budget(0.0, lambda: 0.0))
+
+
+def test_a_node_on_which_the_search_is_stopped_is_left_out() -> None:
+    """Whether the pod would fit there without them is not known: nobody goes for nothing."""
+    cluster = Cluster(a=1, b=1)
+    index = cluster.cycle.tracker.index
+    index.options = replace(index.options, step_limit=0)
+    cluster.hold("a", "holder-a", 1, 0)
+    cluster.hold("b", "holder-b", 1, 0)
+    assert cluster.ask(5) is None
 
 
 def test_never_one_of_equal_or_higher_priority() -> None:

@@ -13,6 +13,7 @@ from dray.api.kinds import EVENTS, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RES
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.scheduling import POD_GROUPS
 from dray.runtime.metrics import Metrics
+from dray.scheduler.apart import ApartOptions
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.cycle import CycleOptions, Score
 from dray.scheduler.storage import VOLUME_CLAIMS, VOLUMES
@@ -273,6 +274,29 @@ async def test_preemption_of_a_pod_with_devices(server: Live) -> None:
         await server.end("low")
         where = await server.wait_bound("high")
         assert where["same"] == ""
+
+
+@pytest.mark.parametrize("inline", [0.0, 1e-9])
+async def test_preemption_that_takes_longer_is_worked_out_in_a_copy(server: Live, inline: float) -> None:
+    """With the claims looked at: who holds the device goes, and not who is less important and holds none."""
+    await server.node("n", 1)
+    for name, value in (("least", 1), ("low", 2), ("high", 10)):
+        await server.priority_class(name, value)
+    config = replace(CONFIG, preempt=True, apart=ApartOptions(inline=inline))
+    await server.pod("bystander", priorityClassName="least")
+    await server.both("holder", priorityClassName="low")
+    async with scheduling(server, config):
+        await server.wait_bound("bystander", "holder")
+        await server.both("high", priorityClassName="high")
+
+        async def is_ending() -> bool:
+            return (await server.get_pod("holder")).metadata.deletion_timestamp is not None
+
+        await until(is_ending)
+        await server.wait_message("high", "preemption: 1 pod(s) on n make room")
+        await server.end("holder")
+        await server.wait_bound("high")
+        assert (await server.get_pod("bystander")).metadata.deletion_timestamp is None
 
 
 async def test_two_schedulers_never_give_a_device_twice(server: Live) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import Any
+
 from dray.scheduler.fit.filters import FitOptions
 from dray.scheduler.nodes import Nodes
 from dray.scheduler.scoring import Wish, scores, totals
-from dray.scheduler.shapes import KEPT_SHAPES, Shapes
+from dray.scheduler.shapes import KEPT_BYTES, Shapes
 from tests.scheduler.objects import make_node, make_pod, with_spec
 
 
@@ -41,12 +43,24 @@ def test_pods_that_mind_others_are_looked_at_anew() -> None:
 def test_few_shapes_are_kept_and_none_over_other_options() -> None:
     shapes = Shapes(Nodes())
     first = shapes.of(make_pod("a"))
-    for number in range(KEPT_SHAPES):
-        shapes.of(make_pod("b", requests={"cpu": str(number + 1)}))
+    for number in range(8):
+        assert shapes.of(make_pod("a")) is first
+        shapes.of(make_pod("b", nodeSelector={"n": str(number) * (KEPT_BYTES // 96)}))
     assert shapes.of(make_pod("a")) is not first
     kept = shapes.of(make_pod("a"))
     shapes.set_options(FitOptions(served=frozenset({"example.com/gpu"})))
     assert shapes.of(make_pod("a")) is not kept
+
+
+def test_shapes_of_large_pods_go_with_them() -> None:
+    shapes = Shapes(Nodes())
+    large: dict[str, Any] = {"nodeSelector": {"n": "x" * 100_000}}
+    first, small = shapes.of(make_pod("a", **large)), shapes.of(make_pod("c"))
+    assert shapes.of(make_pod("b", **large)) is first
+    shapes.prune(lambda uid: uid != "a")
+    assert shapes.of(make_pod("b", **large)) is first
+    shapes.prune(lambda uid: False)
+    assert shapes.of(make_pod("b", **large)) is not first and shapes.of(make_pod("c")) is small
 
 
 def test_scores_are_those_of_scoring() -> None:

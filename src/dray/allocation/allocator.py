@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Final
 from uuid import uuid4
 
 from dray.allocation.bounds import Bounds
@@ -128,6 +129,10 @@ class Allocator:
         return self._classes
 
 
+PLANNING: Final = 16
+"""What a request or a constraint costs a budget before anything is searched, at least."""
+
+
 class Call:
     """What one question works with: the node's pools, the resolved requests and an empty ledger."""
 
@@ -150,6 +155,8 @@ class Call:
         plan: list[PlannedClaim] = []
         constraints = []
         for number, claim in enumerate(claims):
+            asked = claim.spec.devices
+            self._budget.charge(PLANNING * (len(asked.requests) + len(asked.constraints)))
             plan.append(planner.plan(number, claim))
             constraints.append(constraints_of(claim, rules.features, rules.tier, rules.profile))
         self.plan = tuple(plan)

@@ -61,20 +61,26 @@ class Bounds:
         Constraints that remember what was undone make every step count, also those that lead nowhere; not so in claims
         that have no chance anyway.
         """
-        known = self._is_allowed.get(claim)
-        if known is None:
-            known = self._is_allowed[claim] = (
-                claim >= len(self._plan)
-                or self.is_hopeless_from(claim)
-                or (self._is_clean(claim) and self.is_allowed(claim + 1))
-            )
-        return known
+        asked = []
+        while (allowed := self._is_allowed.get(claim)) is None:
+            asked.append(claim)
+            if claim >= len(self._plan) or self.is_hopeless_from(claim):
+                allowed = True
+                break
+            if not self._is_clean(claim):
+                allowed = False
+                break
+            claim += 1
+        self._is_allowed.update(dict.fromkeys(asked, allowed))
+        return allowed
 
     def _is_clean(self, claim: int) -> bool:
-        requests = [one for one in self._requests if one.claim == claim]
-        for _ in self._constraints[claim]:
-            self.budget.charge(len(self._candidates.devices))
-        return all(one.is_clean(requests, self._candidates.devices) for one in self._constraints[claim])
+        constraints = self._constraints[claim]
+        if not constraints:
+            return True
+        requests = [one for alternatives in self._plan[claim].requests for one in alternatives]
+        self.budget.charge(len(constraints) * (len(self._candidates.devices) + len(requests)))
+        return all(one.is_clean(requests, self._candidates.devices) for one in constraints)
 
     @property
     def is_hopeless(self) -> bool:
@@ -95,6 +101,7 @@ class Bounds:
 
     def mark(self, claim: int, index: int) -> Hashable:
         """The state in which a request is begun; `failed` holds those that lead nowhere."""
+        self.budget.charge(self._ledger.taken.bit_count())
         return claim, index, self._ledger.state(claim, self.kinds(claim, index))
 
     def may_fit(self, request: Request, number: int, start: int) -> bool:
@@ -146,6 +153,7 @@ class Bounds:
         """
         known = self._kinds.setdefault((claim, index), [])
         if not known:
+            self.budget.charge(len(self._requests))
             requests = [one for one in self._requests if (one.claim, one.index) >= (claim, index)]
             constraints = [one for of_claim in self._constraints[claim:] for one in of_claim]
             ordered = [one for one in requests if self._is_ordered(one)]

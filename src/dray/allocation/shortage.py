@@ -6,6 +6,7 @@ first request that could meet an error, for the search has to get there to repor
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,8 @@ from dray.api.limits import MAX_ALLOCATION_RESULTS
 Alternatives = tuple[Request, ...]
 Groups = dict[Value, int]
 
+_ALTERNATIVE: Final = 8
+"""What it costs a budget to count what an alternative of a request lacks, at least."""
 _SPLITS: Final = 64
 """Choices of values for open matchAttribute constraints that are looked at one by one."""
 
@@ -118,7 +121,7 @@ class Shortage:
         if self._is_off:
             return False
         if claim not in self._certain:
-            place = sum(one[0].claim < claim for one in self._open)
+            place = bisect_left(self._open, claim, key=lambda one: one[0].claim)
             gone = self._room.gone(at_first=True)
             self._certain[claim] = self._lacks(
                 self._wanted(place), _Sum(self._budget), gone, (), at_first=True
@@ -156,6 +159,7 @@ class Shortage:
     def _wanted(self, place: int) -> Iterator[Alternatives]:
         """What is to be served from there on, up to where an error could come up."""
         for alternatives in self._open[place:]:
+            self._budget.charge(_ALTERNATIVE * len(alternatives))
             if not all(self._prospect(one).is_safe for one in alternatives):
                 return
             yield alternatives

@@ -77,6 +77,11 @@ class ObjectMeta(Model, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
     managed_fields: tuple[ManagedFieldsEntry, ...] = ()
 
+    @property
+    def controller_uid(self) -> str:
+        """The UID of the owner that controls it, "" where there is none."""
+        return next((one.uid for one in self.owner_references if one.controller), "")
+
 
 class ShardInfo(Model, frozen=True, kw_only=True):
     """Which shard a list answer holds."""

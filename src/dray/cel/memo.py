@@ -46,3 +46,16 @@ class Memo(Generic[K, V]):
             while self.size > self._limit:
                 oldest = next(iter(self._entries))
                 self.size -= self._entries.pop(oldest)[1]
+
+    def pop(self, key: K) -> None:
+        """Forgets it. A no-op for what is not remembered."""
+        with _LOCK:
+            found = self._entries.pop(key, None)
+            if found is not None:
+                self.size -= found[1]
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with _LOCK:
+            self._entries.clear()
+            self.size = 0

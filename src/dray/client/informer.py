@@ -13,11 +13,13 @@ import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import Generic, TypeVar
 
+from dray.api.core import ObjectReference
 from dray.api.kinds import Resource
-from dray.api.meta import Model
+from dray.api.meta import Model, ObjectMeta
 from dray.client.client import Client
 from dray.client.feed import Replaced
 from dray.client.index import Index, Indexer
@@ -27,6 +29,7 @@ from dray.client.store import Added, Change, Deleted, Entry, Key, Snapshot, diff
 from dray.errors import InvariantError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import Quarantine, object_key
 from dray.runtime.tasks import running
 
 T = TypeVar("T", bound=Model)
@@ -39,6 +42,17 @@ SLOW = 0.1
 """Seconds a handler may take before it is reported."""
 
 Handler = Callable[[Change[T]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """Whose change is being handed on is noted, so that an object that ends the process by it again and again is left out:
+    for this informer it is not there. Where that does more harm than an end (`may_leave`), it is handed on all the same.
+    `leave` is told of an object that is left out, and why."""
+
+    quarantine: Quarantine
+    leave: Callable[[ObjectReference, str], None]
+    may_leave: Callable[[Model], bool] = lambda one: True
 
 
 class Informer(Generic[T]):
@@ -59,8 +73,11 @@ class Informer(Generic[T]):
         config: ReflectorConfig | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.resource = resource
+        self._journal = journal
+        self._left: set[Key] = set()
         self._config = config or ReflectorConfig()
         self._reflector = Reflector(client, resource, selection, self._config, clock=clock, rng=rng)
         self._entries: dict[Key, Entry[T]] = {}
@@ -145,7 +162,9 @@ class Informer(Generic[T]):
         Returns the function that ends it.
         """
         for key in sorted(self._entries):
+            slot = self._note(self._entries[key])
             handler(Added(self._entries[key]))
+            self._clear(slot)
         self._handlers = (*self._handlers, handler)
 
         def stop() -> None:
@@ -183,6 +202,53 @@ class Informer(Generic[T]):
 
     def _take(self, change: Change[T]) -> None:
         """One change goes through everything, without an await in between."""
+        if self._journal is not None and self._journal.quarantine.deaths and self._is_left(change):
+            self._generation += 1
+            self._wake()
+            return
+        slot = self._note(change.old if isinstance(change, Deleted) else change.new)
+        self._hand_on(change)
+        self._clear(slot)
+
+    def _is_left(self, change: Change[T]) -> bool:
+        """An object that is here stays so, and one that was left out may come later: its rest is over."""
+        if self._journal is None or change.key in self._entries:
+            return False
+        if isinstance(change, Deleted):
+            self._left.discard(change.key)
+            return True
+        why = ""
+        if self._journal.may_leave(change.new.value):
+            why = self._journal.quarantine.why(self._name(change.new))
+        if why and change.key not in self._left:
+            self._left.add(change.key)
+            _log.warning("an object is left out", resource=self.resource, key="/".join(change.key), why=why)
+            self._journal.leave(self._about(change.new), why)
+        return bool(why)
+
+    def _about(self, entry: Entry[T]) -> ObjectReference:
+        (namespace, name), resource = entry.key, self.resource
+        return ObjectReference(
+            api_version=resource.api_version,
+            kind=resource.kind,
+            namespace=namespace,
+            name=name,
+            uid=entry.uid,
+        )
+
+    def _name(self, entry: Entry[T]) -> str:
+        meta: ObjectMeta = getattr(entry.value, "metadata")  # noqa: B009 - every object has it, `Model` does not say so
+        namespace, name = entry.key
+        return f"watch {object_key(self.resource.plural, namespace, name, entry.uid, meta.controller_uid)}"
+
+    def _note(self, entry: Entry[T]) -> int:
+        return -1 if self._journal is None else self._journal.quarantine.note(self._name(entry))
+
+    def _clear(self, slot: int) -> None:
+        if self._journal is not None:
+            self._journal.quarantine.clear(slot)
+
+    def _hand_on(self, change: Change[T]) -> None:
         if isinstance(change, Deleted):
             del self._entries[change.key]
             for index in self._indexes.values():

@@ -18,7 +18,7 @@ from dray.api.kinds import Resource
 from dray.api.meta import Model
 from dray.client.client import Client
 from dray.client.index import Indexer
-from dray.client.informer import Informer
+from dray.client.informer import Informer, Journal
 from dray.client.reflector import ReflectorConfig
 from dray.client.requests import ALL, Selection
 from dray.errors import InvariantError
@@ -32,8 +32,15 @@ class Informers:
     """Entered: all first lists are in, read side by side. Left: all stopped. The first failure ends all of them."""
 
     def __init__(
-        self, client: Client, config: ReflectorConfig | None = None, *, clock: Clock | None = None
+        self,
+        client: Client,
+        config: ReflectorConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        journal: Journal | None = None,
     ) -> None:
+        """`journal` is entered while these run."""
+        self._journal = journal
         self._client = client
         self._config = config or ReflectorConfig()
         self._clock = clock
@@ -53,7 +60,14 @@ class Informers:
         if informer is None:
             if self._stack is not None:
                 raise InvariantError(f"{resource}: ask for an informer before the informers are entered")
-            informer = Informer(self._client, resource, selection, config=self._config, clock=self._clock)
+            informer = Informer(
+                self._client,
+                resource,
+                selection,
+                config=self._config,
+                clock=self._clock,
+                journal=self._journal,
+            )
             self._informers[resource, selection] = informer
         for name, indexer in (indexers or {}).items():
             informer.add_index(name, indexer)

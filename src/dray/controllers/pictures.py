@@ -99,7 +99,8 @@ class Surroundings:
             if one is None:
                 return ""
             meta = one.metadata
-            return object_key(f"{one.kind.lower()}s", meta.namespace, meta.name, meta.uid)
+            kind = f"{one.kind.lower()}s"
+            return object_key(kind, meta.namespace, meta.name, meta.uid, meta.controller_uid)
 
         def tell(key: K, why: str) -> None:
             one = find(key)

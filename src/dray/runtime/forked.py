@@ -33,6 +33,7 @@ _OUT_OF_MEMORY, _FAILED = 3, 4
 _CHUNK: Final = 1 << 16
 _LENGTH: Final = 8
 _REAPING: Final = 5.0
+_POLL: Final = 0.01
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,9 +57,13 @@ async def run_forked(compute: Callable[[], bytes], limits: Limits) -> bytes | St
     """What `compute` returns in a copy of this process. When the caller is cancelled, the copy is killed.
 
     `compute` must not log, wait, or use threads, files or sockets: their locks may be held by a thread that the copy does
-    not have. An exception of its own is a bug: it is logged with its traceback by the copy, and told as `Stopped`.
+    not have. An exception of its own is a bug: it is logged with its traceback by the copy, and told as `Stopped`. Raises
+    UnavailableError where the machine has no process or file descriptor left for it.
     """
-    answer, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        answer, theirs = os.pipe2(os.O_CLOEXEC)
+    except OSError as error:
+        raise UnavailableError(f"cannot open a pipe: {error.strerror}") from error
     try:
         try:
             pid = _fork(compute, theirs, limits)
@@ -117,7 +122,10 @@ def _whole(received: bytes) -> bytes | None:
 async def _reap(pid: int) -> int:
     """Its exit code; minus the signal where one ended it."""
     loop = asyncio.get_running_loop()
-    handle = os.pidfd_open(pid)
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:  # no file descriptor is left
+        return await _poll(pid)
     ended = asyncio.Event()
     loop.add_reader(handle, ended.set)
     try:
@@ -130,6 +138,18 @@ async def _reap(pid: int) -> int:
         loop.remove_reader(handle)
         os.close(handle)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])  # noqa: ASYNC222 - it has ended
+
+
+async def _poll(pid: int) -> int:
+    """As `_reap`, without a file descriptor."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_REAPING):
+            while True:
+                ended, status = os.waitpid(pid, os.WNOHANG)  # noqa: ASYNC222 - it does not wait
+                if ended:
+                    return os.waitstatus_to_exitcode(status)
+                await asyncio.sleep(_POLL)
+    return -signal.SIGKILL
 
 
 def _why(code: int, limits: Limits) -> str:

@@ -4,7 +4,8 @@ A handler that fails is nothing for this room: its object comes again after a pa
 back: the process crashed, met a bug of ours, was killed by the kernel for its memory, or hung until somebody killed it.
 Whoever is handled is noted in a mapped file, which outlives the process and costs no call to the kernel. The next process
 counts a death for each object that it finds there; after `DEATHS` of them the object is left alone for a day, or until
-another version of Dray runs, and everything else goes on.
+another version of Dray runs, and everything else goes on. Who is created again under its name goes on counting, and all
+objects of one owner (a ReplicaSet's pods) count together, up to `OWNER_DEATHS`: each of them has a new name and UID.
 
 Each part has a quarantine of its own (`PLACE` in its state directory): what a pod does to the scheduler says nothing of
 what it does to the kubelet. Work on an object that waits in between is noted step by step (`steps`).
@@ -15,8 +16,9 @@ from __future__ import annotations
 import asyncio
 import mmap
 import os
+import re
 import types
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -42,6 +44,11 @@ SET_ASIDE: Final = "SetAside"
 """The reason of Events and conditions of objects that are left alone."""
 DEATHS_FILE: Final = "deaths.json"
 DEATHS: Final = 3
+OWNER_DEATHS: Final = 6
+"""Of objects that have one owner, all together. More than for one object: a busy owner's are often there by chance."""
+AT_ONCE: Final = (
+    "to have it tried at once, create it under another name, and with another owner if it has one"
+)
 REST: Final = timedelta(days=1)
 """After its last death; then it is tried again."""
 _SLOTS: Final = 64
@@ -52,9 +59,26 @@ _KEPT: Final = 1000
 T = TypeVar("T")
 
 
-def object_key(collection: str, namespace: str, name: str, uid: str) -> str:
-    """An object as a quarantine names it: `pods/default/a/UID`. One that is made anew under its name is another one."""
-    return f"{collection}/{namespace}/{name}/{uid}"
+_KEY: Final = re.compile(r"(.*?)([^/ ]+)/([^/ ]*)/([^/ ]+)/([^/ ]*)(?:/([^/ ]+))?(.*)", re.DOTALL)
+
+
+def object_key(collection: str, namespace: str, name: str, uid: str, owner: str = "") -> str:
+    """An object as a quarantine names it: `pods/default/a/UID`, with the UID of the owner that controls it if there is one.
+    Words before and after it, with a space between, say what is done for the object."""
+    key = f"{collection}/{namespace}/{name}/{uid}"
+    return f"{key}/{owner}" if owner else key
+
+
+def groups_of(key: str) -> dict[str, int]:
+    """What an object counts for beside itself, with the number of deaths after which that is left alone: its name, its owner."""
+    found = _KEY.fullmatch(key)
+    if found is None:
+        return {}
+    before, collection, namespace, name, _, owner, after = found.groups()
+    groups = {f"{before}{collection}/{namespace}/{name}{after}": DEATHS}
+    if owner:
+        groups[f"{before}{collection}/{namespace}//{owner}{after}"] = OWNER_DEATHS
+    return groups
 
 
 class Deaths(msgspec.Struct, frozen=True):
@@ -64,15 +88,32 @@ class Deaths(msgspec.Struct, frozen=True):
     last: datetime
     version: str
 
-    def is_aside(self, now: datetime) -> bool:
+    def is_aside(self, now: datetime, most: int = DEATHS) -> bool:
         """Whether the object is left alone."""
-        return self.count >= DEATHS and now - self.last < REST
+        return self.count >= most and now - self.last < REST
 
 
 class Content(msgspec.Struct, frozen=True):
-    """Of the file that remembers them, by object."""
+    """Of the file that remembers them, by object, and by name and owner of objects."""
 
     deaths: dict[str, Deaths]
+    groups: dict[str, Deaths] = {}
+
+    def why(self, key: str, now: datetime) -> Deaths | None:
+        """The deaths for which an object is left alone, None where it is not."""
+        own = self.deaths.get(key)
+        if own is not None and own.is_aside(now):
+            return own
+        for group, most in groups_of(key).items():
+            deaths = self.groups.get(group)
+            if deaths is not None and deaths.is_aside(now, most):
+                return deaths
+        return None
+
+    def set_aside(self, now: datetime) -> dict[str, Deaths]:
+        """The objects that ended the process and are left alone, for others of their name or owner, too."""
+        found = ((key, self.why(key, now)) for key in sorted(self.deaths))
+        return {key: deaths for key, deaths in found if deaths is not None}
 
 
 class Quarantine:
@@ -87,7 +128,7 @@ class Quarantine:
         self._clock = clock
         self._version = version
         self._file: Checkpoint[Content] | None = None
-        self._deaths: dict[str, Deaths] = {}
+        self._content = Content({})
         self._slots: mmap.mmap | None = None
         self._free: list[int] = []
 
@@ -101,7 +142,7 @@ class Quarantine:
             if loaded.set_aside is not None:
                 _log.warning(str(loaded.set_aside))
             self._slots = _mapped(self._directory / "handled")
-            self._count(loaded.data.deaths if loaded.data is not None else {})
+            self._count(loaded.data or Content({}))
         except InvariantError:
             raise
         except Error as error:
@@ -119,22 +160,25 @@ class Quarantine:
     @property
     def deaths(self) -> Mapping[str, Deaths]:
         """Of all objects that are remembered."""
-        return self._deaths
+        return self._content.deaths
 
     @property
     def set_aside(self) -> Mapping[str, Deaths]:
         """The objects that are left alone."""
-        now = self._clock.now()
-        return {key: one for key, one in sorted(self._deaths.items()) if one.is_aside(now)}
+        return self._content.set_aside(self._clock.now())
 
     def why(self, key: str) -> str:
         """Why the object is left alone, for its condition and Event; "" where it is not."""
-        one = self._deaths.get(_short(key))
-        if one is None or not one.is_aside(self._clock.now()):
+        if not self._content.deaths:
             return ""
+        key = _short(key)
+        one = self._content.why(key, self._clock.now())
+        if one is None:
+            return ""
+        what = "this object" if one is self._content.deaths.get(key) else "objects of this name or owner"
         return (
-            f"set aside until {one.last + REST:%Y-%m-%d %H:%M} UTC: Dray ended {one.count} times while it handled this object. "
-            "Report it with `dray doctor --bundle`; to have it tried at once, delete it and create it again"
+            f"set aside until {one.last + REST:%Y-%m-%d %H:%M} UTC: Dray ended {one.count} times while it handled {what}. "
+            f"Report it with `dray doctor --bundle`; {AT_ONCE}"
         )
 
     async def steps(self, key: str, work: Awaitable[T]) -> T:
@@ -147,18 +191,18 @@ class Quarantine:
         steps = work.__await__()
         thrown: BaseException | None = None
         while True:
-            slot = self._note(key)
+            slot = self.note(key)
             try:
                 waited_for = steps.send(None) if thrown is None else steps.throw(thrown)
             except InvariantError:
                 raise
             except StopIteration as end:
-                self._clear(slot)
+                self.clear(slot)
                 return end.value  # type: ignore[no-any-return]  # what the work returns
             except BaseException:  # a failure, which its queue deals with, or the end of the task
-                self._clear(slot)
+                self.clear(slot)
                 raise
-            self._clear(slot)
+            self.clear(slot)
             thrown = None
             try:
                 yield waited_for
@@ -168,17 +212,18 @@ class Quarantine:
     @contextmanager
     def handling(self, key: str) -> Iterator[None]:
         """Around what is done for the object at once. What leaves it by a bug of ours stays noted: the process ends."""
-        slot = self._note(key)
+        slot = self.note(key)
         try:
             yield
         except InvariantError:
             raise
         except (Error, asyncio.CancelledError):
-            self._clear(slot)
+            self.clear(slot)
             raise
-        self._clear(slot)
+        self.clear(slot)
 
-    def _note(self, key: str) -> int:
+    def note(self, key: str) -> int:
+        """Note an object until what this returns is given to `clear`. For who ends the process with every exception."""
         if self._slots is None or not self._free:
             return -1
         slot = self._free.pop()
@@ -189,30 +234,34 @@ class Quarantine:
         self._slots[start : start + 2] = len(text).to_bytes(2, "big")
         return slot
 
-    def _clear(self, slot: int) -> None:
+    def clear(self, slot: int) -> None:
+        """What was noted came back."""
         if slot < 0 or self._slots is None:
             return
         self._slots[slot * _SLOT : slot * _SLOT + 2] = b"\0\0"
         self._free.append(slot)
 
-    def _count(self, before: Mapping[str, Deaths]) -> None:
-        now = self._clock.now()
-        known = {
-            key: one for key, one in before.items() if one.version == self._version and now - one.last < REST
-        }
+    def _count(self, before: Content) -> None:
         handled = self.handled()
+        deaths = self._one_more(before.deaths, handled)
+        groups = self._one_more(before.groups, sorted({group for key in handled for group in groups_of(key)}))
         for key in handled:
-            count = known[key].count + 1 if key in known else 1
-            known[key] = Deaths(count, now, self._version)
-            _log.warning("the process ended while it handled an object", object=key, deaths=count)
-        newest = sorted(known.items(), key=lambda item: item[1].last)[-_KEPT:]
-        self._deaths = dict(newest)
-        if self._deaths != before and self._file is not None:
-            self._file.save(Content(self._deaths))
+            _log.warning("the process ended while it handled an object", object=key, deaths=deaths[key].count)
+        self._content = Content(deaths, groups)
+        if self._content != before and self._file is not None:
+            self._file.save(self._content)
         # Not before they are counted on the disk: who is killed here counts once more, which is better than not at all.
         if handled and self._slots is not None:
             for slot in range(_SLOTS):
                 self._slots[slot * _SLOT : slot * _SLOT + 2] = b"\0\0"
+
+    def _one_more(self, before: Mapping[str, Deaths], handled: Iterable[str]) -> dict[str, Deaths]:
+        """The deaths that still count, and these; of too many the newest."""
+        now, version = self._clock.now(), self._version
+        known = {key: one for key, one in before.items() if one.version == version and now - one.last < REST}
+        for key in handled:
+            known[key] = Deaths(known[key].count + 1 if key in known else 1, now, version)
+        return dict(sorted(known.items(), key=lambda item: item[1].last)[-_KEPT:])
 
     def handled(self) -> list[str]:
         """The objects that are noted now."""

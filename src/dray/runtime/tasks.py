@@ -17,6 +17,7 @@ from dray.runtime.backoff import Backoff
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log, say_as_started, say_more
 from dray.runtime.traces import start_traces, stop_traces
+from dray.runtime.watchdog import watchdog
 
 _log = get_log("runtime.tasks")
 
@@ -122,6 +123,7 @@ def run_until_signalled(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
     The first signal cancels `main`, which unwinds its tree; a second one no longer waits for anything. Both are heard also
     where they were ignored at the start (`dray up &` in a script), as Go's programs do.
+    A loop that works for a minute without a turn ends the process (`watchdog`).
     SIGUSR1 makes the log say one level more, SIGUSR2 as much as at the start. Traces are sent meanwhile, if asked for.
     """
 
@@ -144,7 +146,8 @@ def run_until_signalled(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop.add_signal_handler(signal.SIGUSR1, say_more, "SIGUSR1")
         loop.add_signal_handler(signal.SIGUSR2, say_as_started, "SIGUSR2")
         try:
-            await task
+            with watchdog():
+                await task
         except asyncio.CancelledError:
             if not asked:
                 raise

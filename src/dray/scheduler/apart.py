@@ -17,9 +17,13 @@ from typing import Final, TypeVar
 from dray.allocation.budget import Budget
 from dray.allocation.state import DeviceID
 from dray.api.core import Pod
+from dray.errors import UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.forked import Limits, Stopped, run_forked
+from dray.runtime.logs import get_log
 from dray.scheduler.decision import Decision, Failed, Given, Overrun, Placed, Refused
+
+_log = get_log("scheduler.apart")
 
 _HASTE: Final = 0.05
 """The share of a decision's time in the loop that is left to a namespace after one of its pods overran."""
@@ -116,6 +120,11 @@ class Apart:
             self._turns[namespace] = self._clock.monotonic()
         try:
             answer = await run_forked(lambda: _packed(decide(self._whole())), limits)
+        except UnavailableError as error:
+            meta = pod.metadata
+            _log.warning("no copy to decide in", pod=f"{meta.namespace}/{meta.name}", error=str(error))
+            self._stop(meta.uid)
+            return Failed(pod, f"no process could be started to decide in: {error}")
         finally:
             self._is_busy = False
         decision = answer if isinstance(answer, Stopped) else _unpacked(answer)
@@ -123,10 +132,16 @@ class Apart:
             decision = Stopped(f"after {limits.seconds:g} s")
         if isinstance(decision, Stopped):
             self._stop(pod.metadata.uid)
-            return Failed(pod, f"the search for devices was stopped {decision.why}")
+            what = "devices" if pod.spec.resource_claims else "a node"
+            return Failed(pod, f"the search for {what} was stopped {decision.why}")
         if isinstance(decision, Failed):
             self._stop(pod.metadata.uid)
         return decision if isinstance(decision, Given) else replace(decision, pod=pod)
+
+    def unchecked(self, pod: Pod, node: str) -> Failed:
+        """What a copy has chosen cannot be looked at once more in the time that the loop has."""
+        self._stop(pod.metadata.uid)
+        return Failed(pod, f"the check of what was chosen on node {node} was stopped after {_CHECK:g} s")
 
     def _whole(self) -> Budget:
         # The copy is killed when its time is over; its own clock lets it say so a little earlier, and what it found by then.
@@ -150,7 +165,7 @@ def _packed(decision: Decision) -> bytes:
         )
         return pickle.dumps(Given(decision.node, devices))
     if isinstance(decision, Refused):
-        return pickle.dumps(replace(decision, asked=None, short=()))
+        return pickle.dumps(replace(decision, asked=None, short=(), is_told=True))
     return pickle.dumps(decision)
 
 

@@ -6,17 +6,16 @@ so the next one does not see it any more; `forget` gives it back when the pod co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replaced
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
 from msgspec.structs import replace
 
-from dray.allocation.budget import Budget
-from dray.api.codec import encode
+from dray.allocation.budget import UNLIMITED, Budget
+from dray.allocation.faults import TimeLimitError
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError
 from dray.scheduler.claims.filter import CANNOT_ALLOCATE, Filter
@@ -34,6 +33,7 @@ from dray.scheduler.diagnosis import Diagnosis
 from dray.scheduler.fit.filters import Fit, FitOptions
 from dray.scheduler.fit.rejection import Rejection
 from dray.scheduler.fit.volume_objects import Volumes
+from dray.scheduler.known_refusals import Asked, KnownRefusals, asked_for
 from dray.scheduler.nodes import NodeInfo, Nodes
 from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, PREEMPTION
 from dray.scheduler.sampling import enough
@@ -43,7 +43,6 @@ from dray.scheduler.shapes import Shape, Shapes
 FEASIBLE: Final = 100
 """So many nodes that do are enough to choose from, however large the cluster is; kube-scheduler's least number."""
 _PORTION: Final = 16
-_KEPT_REFUSALS: Final = 64
 _DEVICE_WEIGHT: Final = 10
 """Of the score for devices left, so that it counts more than CPU and memory."""
 
@@ -79,15 +78,6 @@ class _Looked:
     error: Status | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _KnownRefusal:
-    state: tuple[int, int]
-    refused: Refused
-
-
-_Wanted = tuple[Shape, tuple[bytes, ...]]
-
-
 class Cycle:
     """Belongs to the one loop that decides; others feed `nodes` and `tracker` between decisions."""
 
@@ -105,8 +95,8 @@ class Cycle:
         self._class_of: object = None
         self._start = 0
         self._kept: dict[str, tuple[str, int]] = {}
-        self._asked_for: _Wanted | None = None
-        self._refusals: dict[_Wanted, _KnownRefusal] = {}
+        self._asked_for: Asked | None = None
+        self._refusals = KnownRefusals()
 
     def decide(
         self,
@@ -120,11 +110,22 @@ class Cycle:
         """For a pod that waits. Placed: reserved and counted; the pod is to be bound or given to `forget`.
 
         Overrun only where a `budget` ended before every node could be judged; with `is_last` nobody has more time, and one
-        that could be is taken all the same. With `given` nothing else is looked at.
+        that could be is taken all the same. With `given` nothing else is looked at. Whoever runs out of Python's stack has
+        overrun, too: the stack is an amount of work like any other.
         """
+        try:
+            return self._decide(pod, now, budget or UNLIMITED, given, is_last)
+        except (TimeLimitError, RecursionError):
+            return Overrun(pod)
+        except InvalidError as error:
+            return Failed(pod, str(error))
+
+    def _decide(
+        self, pod: Pod, now: datetime, budget: Budget, given: Given | None, is_last: bool
+    ) -> Decision:
         if not len(self.nodes):
             return Refused(pod, Diagnosis(0))
-        shape = self._shape(pod)
+        shape = self._shape(pod, budget)
         if (barred := shape.fit.barred()) is not None:
             return Refused(pod, Diagnosis(len(self.nodes), barred=barred))
         found = pre_filter(pod, self.tracker, self._settings)
@@ -147,17 +148,17 @@ class Cycle:
             )
         if given is not None:
             self._asked_for = None
-            return self._place(pod, shape, asked, given.node)
-        return self._again(pod, shape, asked) or self._place(pod, shape, asked)
+            return self._place(pod, shape, asked, budget, given.node)
+        return self._again(pod, shape, asked) or self._place(pod, shape, asked, budget)
 
     def _again(self, pod: Pod, shape: Shape, asked: Filter | None) -> Refused | None:
         """What was refused to another pod that asks for the same, if nothing has changed since: many wait for one device."""
-        self._asked_for = _wanted(shape, asked) if not self._kept else None
-        known = self._refusals.get(self._asked_for) if self._asked_for is not None else None
-        if known is None or known.state != self._state:
+        self._asked_for = asked_for(shape, asked) if not self._kept else None
+        known = self._refusals.get(self._asked_for, self._state) if self._asked_for is not None else None
+        if known is None:
             return None
         post = post_filter(asked.plan, (), self._idle(pod)) if asked is not None else None
-        return replaced(known.refused, pod=pod, asked=asked, post=post)
+        return Refused(pod, known.diagnosis, asked, known.short, post)
 
     @property
     def _state(self) -> tuple[int, int]:
@@ -169,10 +170,15 @@ class Cycle:
         if counted is not None and counted.spec.node_name == placed.node:
             self.nodes.remove_pod(placed.pod.metadata.uid)
 
+    def prune(self, is_waiting: Callable[[str], bool]) -> None:
+        """Forget what is kept of large pods that do not wait any more. From time to time."""
+        self._shapes.prune(is_waiting)
+
     def set_volumes(self, volumes: Volumes) -> None:
         """The cluster's storage, kept up to date by whoever gives it. Without it, pods that need it are refused."""
         self._fit = replace(self._fit, volumes=volumes)
         self._class_of = None
+        self._refusals.clear()
 
     def keep(self, node: str, pod: Pod) -> None:
         """Others had to leave the node for this pod: none of lower priority gets there before it."""
@@ -182,21 +188,23 @@ class Cycle:
         """Nothing is kept for this pod any more."""
         self._kept.pop(uid, None)
 
-    def fit_of(self, pod: Pod) -> Fit:
+    def fit_of(self, pod: Pod, budget: Budget = UNLIMITED) -> Fit:
         """The pod's questions to nodes, for a search beyond a decision."""
-        return self._shape(pod).fit
+        return self._shape(pod, budget).fit
 
-    def _shape(self, pod: Pod) -> Shape:
+    def _shape(self, pod: Pod, budget: Budget) -> Shape:
         class_of = self.tracker.catalogue.class_of
         if class_of is not self._class_of:
             self._class_of = class_of
             served = frozenset(class_of) if self._settings.extended_resource else frozenset[str]()
             self._shapes.set_options(replace(self._fit, served=served))
-        return self._shapes.of(pod)
+        return self._shapes.of(pod, budget)
 
-    def _place(self, pod: Pod, shape: Shape, asked: Filter | None, only: str = "") -> Decision:
+    def _place(
+        self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget, only: str = ""
+    ) -> Decision:
         kept = {node for node, priority in self._kept.values() if priority > (pod.spec.priority or 0)}
-        looked = self._looked(pod, shape, asked, only)
+        looked = self._looked(pod, shape, asked, budget, only)
         if asked is not None and asked.overran:
             return Overrun(pod)
         if kept:
@@ -233,29 +241,29 @@ class Cycle:
             self.nodes.place(shape.placed(bound))
         return Placed(bound, node, reserved)
 
-    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, only: str) -> _Looked:
+    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget, only: str) -> _Looked:
         if not only:
-            return self._nominated(pod, shape, asked) or self._look(shape, asked)
+            return self._nominated(pod, shape, asked, budget) or self._look(shape, asked, budget)
         looked, info = _Looked(), self.nodes.get(only)
-        self._ask((info,) if info is not None else (), shape, asked, looked)
+        self._ask((info,) if info is not None else (), shape, asked, budget, looked)
         return looked
 
-    def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None) -> _Looked | None:
+    def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget) -> _Looked | None:
         """The node that was cleared for the pod, if it does by now."""
         info = self.nodes.get(pod.status.nominated_node_name) if pod.status.nominated_node_name else None
         if info is None:
             return None
         looked = _Looked()
-        self._ask((info,), shape, asked, looked)
+        self._ask((info,), shape, asked, budget, looked)
         return looked if looked.feasible else None
 
-    def _look(self, shape: Shape, asked: Filter | None) -> _Looked:
+    def _look(self, shape: Shape, asked: Filter | None, budget: Budget) -> _Looked:
         """Nodes from where the last look ended, in portions, until enough of them do."""
         looked = _Looked()
         only = shape.fit.required.only
         if only is not None:
             named = [info for name in sorted(only) if (info := self.nodes.get(name)) is not None]
-            self._ask(named, shape, asked, looked)
+            self._ask(named, shape, asked, budget, looked)
             return looked
         order = self.nodes.order
         limit, total, step = self._options.limit(len(order)), len(order), 0
@@ -264,15 +272,22 @@ class Cycle:
             size = min(max(limit - len(looked.feasible), _PORTION), total - step)
             first = (start + step) % total
             portion = order[first : first + size]
-            self._ask(portion, shape, asked, looked)
+            self._ask(portion, shape, asked, budget, looked)
             step += len(portion)
         self._start = (start + step) % total
         return looked
 
-    def _ask(self, infos: Sequence[NodeInfo], shape: Shape, asked: Filter | None, looked: _Looked) -> None:
+    def _ask(
+        self,
+        infos: Sequence[NodeInfo],
+        shape: Shape,
+        asked: Filter | None,
+        budget: Budget,
+        looked: _Looked,
+    ) -> None:
         fitting = []
         for info in infos:
-            rejection = shape.refused(info)
+            rejection = shape.refused(info, budget)
             if rejection is None:
                 fitting.append(info)
             else:
@@ -335,9 +350,7 @@ class Cycle:
             post = post_filter(asked.plan, places or _unused(asked.plan), self._idle(pod))
         refused = Refused(pod, diagnosis, asked, tuple(short), post)
         if self._asked_for is not None and not places:
-            if len(self._refusals) >= _KEPT_REFUSALS:
-                self._refusals.clear()
-            self._refusals[self._asked_for] = _KnownRefusal(self._state, refused)
+            self._refusals.put(self._asked_for, self._state, refused)
         return refused
 
     def _idle(self, pod: Pod) -> tuple[GroupClaim, ...]:
@@ -345,18 +358,6 @@ class Cycle:
             return ()
         placed = (one.pod for info in self.nodes for one in info.pods.values())
         return idle_claims(pod, self.tracker.groups, self.tracker.get, placed)
-
-
-def _wanted(shape: Shape, asked: Filter | None) -> _Wanted | None:
-    """What pods must have in common to be refused alike; None where a pod's own claims or status matter."""
-    if not shape.is_shared:
-        return None
-    if asked is None:
-        return shape, ()
-    plan = asked.plan
-    if plan.special is not None or plan.pending or any(one.status.allocation for one in plan.claims):
-        return None
-    return shape, tuple([encode(one.spec.devices) for one in plan.claims])
 
 
 def _unused(plan: PodClaims) -> set[int]:

@@ -22,9 +22,18 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class Chosen:
+    """Pods that would have to leave a node so that another one fits there: their uids. Chosen by who had more time."""
+
+    node: str
+    uids: tuple[str, ...]
+    violations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """No node does. `short` are those that lack devices; `asked` can explain them, or `why` does already. `post` may help the
-    next time."""
+    next time. `is_told`: it comes from who had more time, and `why` and `victims` are all there is to know."""
 
     pod: Pod
     diagnosis: Diagnosis
@@ -32,6 +41,8 @@ class Refused:
     short: tuple[Node, ...] = ()
     post: PostFiltered | None = None
     why: str = ""
+    victims: Chosen | None = None
+    is_told: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from dray.api.core import Pod
+from dray.api.core import ObjectReference, Pod
 from dray.api.kinds import PODS
 from dray.api.meta import format_time
 from dray.client.client import Client
@@ -23,6 +23,7 @@ from dray.client.requests import PatchType
 from dray.errors import ConflictError, Error, InvariantError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import SET_ASIDE
 
 _log = get_log("scheduler.events")
 
@@ -86,6 +87,10 @@ class Teller:
     def dropped(self) -> int:
         """How many never will be."""
         return self._left_out + self._events.dropped
+
+    def leave(self, about: ObjectReference, why: str) -> None:
+        """An object is set aside."""
+        self._events.tell(about, "Warning", SET_ASIDE, why)
 
     def tell(self, word: Word) -> None:
         """Say it when there is time. A newer word with the same reason about the same pod takes its place.

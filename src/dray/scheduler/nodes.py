@@ -6,14 +6,16 @@ Decisions are made without a pause between them, so they read these live objects
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dray.allocation.cluster.workloads import has_ended
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError, InvariantError
+from dray.scheduler.fit.existing_terms import ExistingTerms
 from dray.scheduler.fit.ports import HostPort, UsedPorts, host_ports
 from dray.scheduler.fit.terms import PodTerm, anti_affinity_terms
+from dray.scheduler.kinds import Kinds
 from dray.scheduler.requests import NOTHING, PODS, Amounts, ScoredUse, amounts, resizing, scored_use, taken
 
 
@@ -103,7 +105,9 @@ class Nodes:
         self._infos: dict[str, NodeInfo] = {}
         self._without: dict[str, NodeInfo] = {}
         self._where: dict[str, str] = {}
-        self._far: dict[str, str] = {}
+        self._kinds: Kinds | None = None
+        self.existing_terms = ExistingTerms(self._labels_of)
+        """Which of the pods that are there want to be far from others."""
         self._order: tuple[NodeInfo, ...] | None = None
         self._generation = 0
 
@@ -141,15 +145,21 @@ class Nodes:
         name = self._where.get(uid)
         return None if name is None else self._home(name).pods[uid]
 
-    def with_anti_affinity(self) -> tuple[NodeInfo, ...]:
-        """The nodes that have pods which want others to stay away."""
-        names = dict.fromkeys(self._far.values())
-        return tuple(self._infos[name] for name in names if name in self._infos)
-
     @property
-    def has_anti_affinity(self) -> bool:
-        """Whether there are any such pods."""
-        return bool(self._far)
+    def kinds(self) -> Kinds:
+        """All pods that are placed, by kind. Kept from the first time that somebody asks: many clusters have no such pods."""
+        if self._kinds is None:
+            self._kinds = Kinds(
+                (placed.pod, name)
+                for infos in (self._infos, self._without)
+                for name, info in infos.items()
+                for placed in info.pods.values()
+            )
+        return self._kinds
+
+    def _labels_of(self, name: str) -> Mapping[str, str]:
+        info = self._infos.get(name)
+        return {} if info is None else info.node.metadata.labels
 
     def put_node(self, node: Node) -> None:
         """A node came or changed. A change that matters to no pod, such as a heartbeat, is not taken up."""
@@ -164,6 +174,7 @@ class Nodes:
         elif _zone(info.node) != _zone(node):
             self._order = None
         info.node, info.allocatable = node, amounts(node.status.allocatable)
+        self.existing_terms.relabelled()
         self._touch(info)
 
     def remove_node(self, name: str) -> None:
@@ -172,6 +183,7 @@ class Nodes:
         if info is None:
             return
         self._order = None
+        self.existing_terms.relabelled()
         self._touch(info)
         if info.pods:
             self._without[name] = info
@@ -196,7 +208,9 @@ class Nodes:
         home.put(placed)
         self._where[uid] = name
         if placed.far:
-            self._far[uid] = name
+            self.existing_terms.put(placed.pod, name, placed.far)
+        if self._kinds is not None:
+            self._kinds.put(placed.pod, name)
         self._touch(home)
 
     def remove_pod(self, uid: str) -> None:
@@ -204,8 +218,12 @@ class Nodes:
         name = self._where.pop(uid, None)
         if name is None:
             return
-        self._far.pop(uid, None)
         home = self._home(name)
+        placed = home.pods[uid]
+        if placed.far:
+            self.existing_terms.remove(placed.pod)
+        if self._kinds is not None:
+            self._kinds.remove(placed.pod, name)
         home.take(uid)
         self._touch(home)
         if not home.pods:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from dray.allocation.budget import Budget
+from dray.allocation.faults import TimeLimitError
 from dray.api.core import Pod
 from dray.api.kinds import PODS
 from dray.runtime.logs import get_log
 from dray.scheduler.claims.writes import Verb, Write
 from dray.scheduler.cycle import Cycle
-from dray.scheduler.decision import Refused
+from dray.scheduler.decision import Chosen, Refused
 from dray.scheduler.events import PREEMPTED, Teller, Word
 from dray.scheduler.preemption import PodDisruptionBudget, Victims, choose_victims, priority
 from dray.scheduler.writing import Writer
@@ -34,18 +36,49 @@ class Preempting:
         self._budgets = budgets
         self._ending: dict[str, Victims] = {}
 
-    def choose(self, refused: Refused) -> Victims | None:
-        """Whom to end for a pod that found no node; None while others end for it already."""
+    def choose(self, refused: Refused, time: Budget) -> Victims | None:
+        """Whom to end for a pod that found no node; None while others end for it already. Raises TimeLimitError.
+
+        Who decided in a copy has chosen there, with the claims looked at (`search`): whoever is gone by now, or is elsewhere,
+        makes that choice void.
+        """
         pod = refused.pod
         if self._is_waiting(pod):
             return None
-        victims = choose_victims(
-            refused, self._cycle.fit_of(pod), self._cycle.nodes, self._cycle.tracker, self._budgets()
-        )
+        victims = self._known(refused) if refused.is_told else self._found(refused, time)
         if victims is not None:
             self._ending[pod.metadata.uid] = victims
             self._cycle.keep(victims.node, pod)
         return victims
+
+    def search(self, refused: Refused, time: Budget) -> Chosen | None:
+        """In a copy, for who asks `choose` afterwards. Where the time is over nobody is chosen."""
+        if self._is_waiting(refused.pod):
+            return None
+        try:
+            found = self._found(refused, time)
+        except TimeLimitError:
+            return None
+        if found is None:
+            return None
+        return Chosen(found.node, tuple(one.metadata.uid for one in found.pods), found.violations)
+
+    def _found(self, refused: Refused, time: Budget) -> Victims | None:
+        cycle = self._cycle
+        fit = cycle.fit_of(refused.pod, time)
+        return choose_victims(refused, fit, cycle.nodes, cycle.tracker, self._budgets(), time)
+
+    def _known(self, refused: Refused) -> Victims | None:
+        chosen = refused.victims
+        if chosen is None:
+            return None
+        own, pods = priority(refused.pod), [self._cycle.nodes.pod(uid) for uid in chosen.uids]
+        still = [
+            one
+            for one in pods
+            if one is not None and one.spec.node_name == chosen.node and priority(one) < own
+        ]
+        return Victims(chosen.node, tuple(still), chosen.violations) if len(still) == len(pods) else None
 
     def pending(self, pod: Pod) -> Victims | None:
         """Who ends for the pod and is not gone yet."""

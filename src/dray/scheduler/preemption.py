@@ -14,8 +14,9 @@ from typing import Any, Final
 from msgspec import field as named
 
 from dray.allocation.allocator import Allocator
+from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.cluster.situation import in_use, with_allocated
-from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.pools import PoolID
 from dray.api.core import Node, Pod
 from dray.api.kinds import Resource
@@ -31,6 +32,8 @@ from dray.scheduler.nodes import NodeInfo, Nodes, PlacedPod
 
 MOST_NODES: Final = 100
 """So many nodes where it would help are compared."""
+_LOOK: Final = 4
+"""What it costs a budget to look at a pod or a claim once more."""
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -92,24 +95,37 @@ def may_preempt(pod: Pod) -> bool:
 
 
 def choose_victims(
-    refused: Refused, fit: Fit, nodes: Nodes, tracker: Tracker, budgets: Iterable[PodDisruptionBudget] = ()
+    refused: Refused,
+    fit: Fit,
+    nodes: Nodes,
+    tracker: Tracker,
+    budgets: Iterable[PodDisruptionBudget] = (),
+    time: Budget = UNLIMITED,
 ) -> Victims | None:
     """The best node with the fewest victims, or None where nobody of lower priority is in the way.
 
     Only nodes are looked at that lack resources or devices; what no eviction changes (taints, labels) stays against them.
+    A node where the search for devices was stopped is left out: nobody is sent away for a pod that may not fit. Raises
+    TimeLimitError where the `time` for all of it is over; then nobody is chosen.
     """
     pod = refused.pod
     if not may_preempt(pod):
         return None
     short = {node.metadata.name for node in refused.short}
-    devices = _Devices.of(tracker, nodes) if refused.asked is not None else None
-    trial = _Trial(pod, fit, refused.asked, devices, tuple(budgets))
+    devices = _Devices.of(tracker, nodes, time) if refused.asked is not None else None
+    trial = _Trial(pod, fit, refused.asked, devices, tuple(budgets), time)
     found: list[Victims] = []
     for name, rejection in sorted(refused.diagnosis.rejected.items()):
         info = nodes.get(name)
         if info is None or not (rejection.can_resolve or name in short):
             continue
-        if (victims := trial.on(info)) is not None:
+        time.check()
+        try:
+            victims = trial.on(info)
+        except StepLimitError:
+            time.check()
+            continue
+        if victims is not None:
             found.append(victims)
             if len(found) >= MOST_NODES:
                 break
@@ -123,16 +139,18 @@ class _Devices:
     allocator: Allocator
     tracker: Tracker
     nodes: Nodes
+    time: Budget
     by_pool: Mapping[PoolID, Sequence[ResourceClaim]] = field(default_factory=dict)
 
     @staticmethod
-    def of(tracker: Tracker, nodes: Nodes) -> _Devices:
+    def of(tracker: Tracker, nodes: Nodes, time: Budget) -> _Devices:
         by_pool: dict[PoolID, list[ResourceClaim]] = {}
         for claim in (*tracker.claims, *(one.claim for one in tracker.in_flight)):
+            time.charge(_LOOK)
             results = claim.status.allocation.devices.results if claim.status.allocation else ()
             for pool in {PoolID(one.driver, one.pool) for one in results}:
                 by_pool.setdefault(pool, []).append(claim)
-        return _Devices(tracker.index.allocator(), tracker, nodes, by_pool)
+        return _Devices(tracker.index.allocator(), tracker, nodes, time, by_pool)
 
     def fit(self, node: Node, wanted: Sequence[ResourceClaim], gone: frozenset[str]) -> bool:
         """Whether the claims fit on the node once these pods are gone."""
@@ -143,9 +161,12 @@ class _Devices:
             for claim in self.by_pool.get(pool.id, ())
             if not self._is_freed(claim, gone)
         }
+        self.time.charge(_LOOK * len(held))
         state = in_use(held.values(), self.allocator.rules.features)
         try:
-            return with_allocated(self.allocator, state).allocate(node, wanted) is not None
+            return with_allocated(self.allocator, state).allocate(node, wanted, self.time) is not None
+        except StepLimitError:
+            raise
         except (AllocationError, NodeAllocationError):
             return False
 
@@ -164,6 +185,7 @@ class _Trial:
     asked: Filter | None
     devices: _Devices | None
     budgets: tuple[PodDisruptionBudget, ...]
+    time: Budget
 
     def on(self, info: NodeInfo) -> Victims | None:
         """Without all pods of lower priority; then as many as can stay are put back, the most important first."""
@@ -171,6 +193,7 @@ class _Trial:
         lower = [one for one in info.pods.values() if priority(one.pod) < own]
         if not lower or not self._fits(info, lower):
             return None
+        self.time.charge(_LOOK * len(lower) * len(self.budgets))
         protected = _protected([one.pod for one in lower], self.budgets)
         order = sorted(
             lower,
@@ -193,6 +216,7 @@ class _Trial:
         return Victims(info.name, pods, broken)
 
     def _fits(self, info: NodeInfo, without: Sequence[PlacedPod]) -> bool:
+        self.time.charge(_LOOK * len(info.pods) + self.check.weight)
         gone = frozenset(one.pod.metadata.uid for one in without)
         left = NodeInfo.of(info.node)
         for uid, placed in info.pods.items():

@@ -9,7 +9,6 @@ It may be ended and started at any moment: what was not written was never decide
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,10 +16,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from dray.allocation.budget import Budget
+from dray.allocation.faults import TimeLimitError
 from dray.allocation.profiles import CORRECT
 from dray.api.core import Pod
+from dray.api.meta import Model
 from dray.api.resource.claim import ResourceClaim
 from dray.client.client import Client
+from dray.client.informer import Journal
 from dray.client.rate_limit import RateLimit
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
@@ -29,7 +31,6 @@ from dray.runtime.quarantine import PLACE, Quarantine, object_key
 from dray.scheduler import events
 from dray.scheduler.apart import Apart, ApartOptions
 from dray.scheduler.binding import Binder, Bindings
-from dray.scheduler.claims.reasons import why_nowhere
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import ClaimChange, Tracker
 from dray.scheduler.cycle import Cycle, CycleOptions
@@ -45,6 +46,7 @@ from dray.scheduler.queue.device_hints import DYNAMIC_RESOURCES, claims_gate, de
 from dray.scheduler.queue.hints import fit_hints
 from dray.scheduler.queue.queue import SchedulingQueue
 from dray.scheduler.queue.waiting import Place, QueueOptions
+from dray.scheduler.reasons import Reasons
 from dray.scheduler.sources import Sources
 from dray.scheduler.storage import volume_hints
 from dray.scheduler.taking_back import Taker
@@ -58,7 +60,6 @@ TICK: Final = 0.25
 _LEAST_TICK: Final = 0.02
 _SLOW_GATE: Final = 5.0
 """Seconds after which a pod that is kept out of the queue is told why."""
-_EXPLAINED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,11 @@ class Scheduler:
         self._config, self._clock = config, clock
         self._tracker = Tracker(settings)
         self._cycle = Cycle(Nodes(), self._tracker, settings, config.cycle)
-        self._sources = Sources(client, settings, clock, preempt=config.preempt)
+        place = config.state_dir / PLACE if config.state_dir is not None else None
+        self._quarantine = Quarantine(place, clock)
+        self._teller = Teller(client, config.name, clock, self._current, config.events)
+        journal = Journal(self._quarantine, self._teller.leave, _may_leave)
+        self._sources = Sources(client, settings, clock, preempt=config.preempt, journal=journal)
         lookup, groups = self._tracker.get, settings.workload_claims
         hints = {
             **fit_hints(served=lambda: frozenset(self._tracker.catalogue.class_of)),
@@ -108,7 +113,6 @@ class Scheduler:
         }
         self._queue = SchedulingQueue(hints, (gated, claims_gate(lookup, pod_groups=groups)), config.queue)
         self._bindings = Bindings(config.in_flight)
-        self._teller = Teller(client, config.name, clock, self._current, config.events)
         self._writer = Writer(client, clock)
         self._binder = Binder(
             self._writer,
@@ -131,16 +135,16 @@ class Scheduler:
             self._bindings.claim_changed,
         )
         self._apart = Apart(config.apart, clock)
-        place = config.state_dir / PLACE if config.state_dir is not None else None
-        self._quarantine = Quarantine(place, clock)
         self._metrics = SchedulerMetrics(metrics, config.name)
         self._metrics.watch(self._queue, self._bindings, self._teller, self._apart, self._quarantine)
         self._preempting = Preempting(self._cycle, self._writer, self._teller, self._sources.budgets)
-        self._reasons = _Reasons(clock)
+        self._reasons = Reasons(clock)
         self._group: asyncio.TaskGroup = asyncio.TaskGroup()
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Until cancelled."""
+        if self._config.state_dir is None:
+            _log.warning("objects that end the scheduler are not set aside: it was given no --state-dir")
         with self._quarantine:
             await self._sources.look()
             await self._run(ready)
@@ -207,8 +211,10 @@ class Scheduler:
         found = await self._apart.decide(pod, lambda budget: self._explained(pod, now, budget))
         if not isinstance(found, Given):
             self._take(found, started)
-        elif isinstance(placed := self._check(pod, found), Placed):
-            self._take(placed, started)
+        elif isinstance(checked := self._check(pod, found), Placed):
+            self._take(checked, started)
+        elif isinstance(checked, Overrun):
+            self._take(self._apart.unchecked(pod, found.node), started)
         else:  # another pod was faster
             self._queue.failed(pod.metadata.uid, self._clock.monotonic())
         self._wake.set()
@@ -216,9 +222,14 @@ class Scheduler:
     def _explained(self, pod: Pod, now: datetime, budget: Budget) -> Decision:
         """In the copy, which may take its time for reasons, too."""
         decision = self._cycle.decide(pod, now, budget, is_last=True)
-        if isinstance(decision, Refused):
-            return replace(decision, why=self._reasons.of(decision, budget))
-        return decision
+        if not isinstance(decision, Refused):
+            return decision
+        victims = self._preempting.search(decision, budget) if self._may_preempt(decision) else None
+        return replace(decision, victims=victims, why=self._reasons.of(decision, budget))
+
+    def _may_preempt(self, refused: Refused) -> bool:
+        """A claim that gives back devices of no use comes first."""
+        return self._config.preempt and not (refused.post is not None and refused.post.writes)
 
     def _check(self, pod: Pod, given: Given) -> Decision:
         return self._cycle.decide(pod, self._clock.now(), self._apart.check_budget(), given)
@@ -230,12 +241,12 @@ class Scheduler:
             self._bindings.writing += 1
             self._begin(decision.pod, self._bind(decision, started), "bind")
             return
-        if isinstance(decision, Overrun):
+        if isinstance(decision, Refused) and self._refused(decision):
+            pass
+        elif isinstance(decision, Refused | Overrun):
             self._apart.overran(decision.pod)
             self._queue.failed(uid, self._clock.monotonic())
             self._wake.set()
-        elif isinstance(decision, Refused):
-            self._refused(decision)
         else:
             self._failed(decision)
         result = UNSCHEDULABLE if isinstance(decision, Refused) else ERROR
@@ -273,15 +284,21 @@ class Scheduler:
         if known is not None and not known.spec.node_name:
             self._teller.tell(events.refused(known, reason, is_error=True))
 
-    def _refused(self, refused: Refused) -> None:
-        pod = refused.pod
+    def _refused(self, refused: Refused) -> bool:
+        """False where whom to end for the pod could not be found in time: then it is decided anew, with more."""
+        pod, chosen = refused.pod, None
+        try:
+            if self._may_preempt(refused):
+                chosen = self._preempting.choose(refused, self._apart.budget(pod))
+        except (TimeLimitError, RecursionError):
+            return False
         message = str(refused.diagnosis)
         if why := refused.why or self._reasons.of(refused, self._apart.budget(pod)):
             message = f"{message} {why}"
         self._queue.failed(pod.metadata.uid, self._clock.monotonic(), refused.diagnosis.rejectors)
         if refused.post is not None and refused.post.writes:
             self._begin(pod, self._settle(refused), "post filter")
-        elif self._config.preempt and (chosen := self._preempting.choose(refused)) is not None:
+        elif chosen is not None:
             self._metrics.preemptions.inc()
             self._metrics.victims.inc(len(chosen.pods))
             self._begin(pod, self._preempting.end(pod, chosen), "preempt")
@@ -290,6 +307,7 @@ class Scheduler:
             nominated = victims.node
             message = f"{message} preemption: {len(victims.pods)} pod(s) on {victims.node} make room"
         self._teller.tell(events.refused(pod, message, nominated=nominated))
+        return True
 
     async def _settle(self, refused: Refused) -> None:
         """A claim gives back devices of no use; its change brings the pod back."""
@@ -342,6 +360,7 @@ class Scheduler:
             self._tell_gated(told)
             self._preempting.prune(lambda uid: self._queue.get(uid) is not None)
             self._apart.prune(lambda uid: self._queue.get(uid) is not None)
+            self._cycle.prune(lambda uid: self._queue.get(uid) is not None)
             self._wake.set()
 
     def _tell_gated(self, told: set[str]) -> None:
@@ -358,29 +377,11 @@ class Scheduler:
             self._teller.tell(events.refused(held[uid].pod, message))
 
 
+def _may_leave(one: Model) -> bool:
+    """Not a claim that holds devices: who does not see it gives them to others."""
+    return not (isinstance(one, ResourceClaim) and one.status.allocation is not None)
+
+
 def _key(pod: Pod) -> str:
     meta = pod.metadata
-    return object_key("pods", meta.namespace, meta.name, meta.uid)
-
-
-class _Reasons:
-    """Explanations cost a look at all devices: they get a tenth of the time, and between them the last one is said again."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._next = 0.0
-        self._last: OrderedDict[str, str] = OrderedDict()
-
-    def of(self, refused: Refused, budget: Budget) -> str:
-        """Why the nodes that are short of devices are; "" where it is not known (yet)."""
-        uid = refused.pod.metadata.uid
-        started = self._clock.monotonic()
-        if refused.asked is None or not refused.short:
-            return ""
-        if started >= self._next:
-            self._last[uid] = why_nowhere(refused.asked, refused.short, budget)
-            ended = self._clock.monotonic()
-            self._next = ended + 9 * (ended - started)
-            while len(self._last) > _EXPLAINED:
-                self._last.popitem(last=False)
-        return self._last.get(uid, "")
+    return object_key("pods", meta.namespace, meta.name, meta.uid, meta.controller_uid)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+from dray.allocation.budget import UNLIMITED, Spending
+from dray.allocation.faults import TimeLimitError
 from dray.api.core import Pod
 from dray.errors import InvalidError
 from dray.scheduler.fit import taints
@@ -41,13 +43,15 @@ class Wish:
     fault: InvalidError | None = None
 
     @staticmethod
-    def of(pod: Pod, *, compare_numbers: bool = False) -> Wish:
-        """Never an error: see `fault`."""
+    def of(pod: Pod, *, compare_numbers: bool = False, budget: Spending = UNLIMITED) -> Wish:
+        """No error but TimeLimitError: see `fault`."""
         takes = taken(pod)
         asked = ScoredUse(takes.get(CPU, 0), takes.get(MEMORY, 0))
         preferred, fault = Preferred(), None
         try:
-            preferred = Preferred.of(pod)
+            preferred = Preferred.of(pod, budget)
+        except TimeLimitError:
+            raise
         except InvalidError as error:
             fault = error
         return Wish(pod, scored_wish(pod), asked, preferred, compare_numbers, fault)

@@ -20,7 +20,7 @@ from dray.api.kinds import (
 )
 from dray.api.scheduling import POD_GROUPS
 from dray.client.client import Client
-from dray.client.informer import Informer
+from dray.client.informer import Informer, Journal
 from dray.client.informers import Informers
 from dray.errors import NotFoundError, UnavailableError
 from dray.runtime.backoff import Backoff
@@ -37,9 +37,17 @@ _log = get_log("scheduler.sources")
 class Sources:
     """Entered, after `look`: all first lists are in. `feed` then shows them, and every change from then on."""
 
-    def __init__(self, client: Client, settings: Settings, clock: Clock, *, preempt: bool) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        clock: Clock,
+        *,
+        preempt: bool,
+        journal: Journal | None = None,
+    ) -> None:
         self._client, self._clock = client, clock
-        self._informers = Informers(client, clock=clock)
+        self._informers = Informers(client, clock=clock, journal=journal)
         self.pods: Informer[Pod] = self._informers.of(PODS, indexers={BY_CLAIM: claims_of})
         self._nodes = self._informers.of(NODES)
         self._classes = self._informers.of(DEVICE_CLASSES)

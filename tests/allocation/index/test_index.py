@@ -13,6 +13,7 @@ from dray.allocation.allocator import Allocation, Allocator, Options
 from dray.allocation.cases import AUTO, Case, allocator_of, read_case
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.features import Features, Tier
+from dray.allocation.index import matches
 from dray.allocation.index.index import Index
 from dray.allocation.profiles import CORRECT, PROFILES, Profile
 from dray.allocation.selector import CompiledSelectors
@@ -202,3 +203,24 @@ def test_what_can_be_counted_takes_no_step() -> None:
     assert by_amount.feasible([read.node]) == []
     with pytest.raises(StepLimitError):
         by_amount.allocate(read.node)
+
+
+def test_what_matchers_remember_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And they are made anew, with the same answers."""
+    monkeypatch.setattr(matches, "KEPT_BYTES", 10_000)
+    some = [device(f"d{number}", attributes={"type": {"string": f"t{number}"}}) for number in range(20)]
+    sizes = []
+    texts = [
+        f"device.attributes['driver-a'].type == 't{number % 25}' && {number} >= 0" for number in range(60)
+    ]
+    read = read_case(case([piece(*some)], claim(request(1))))
+    options = Options(Features.named(read.features), CORRECT)
+    index = Index(options, classes=read.classes, slices=read.slices)
+    for number, text in enumerate(texts):
+        asked = read_case(case([], claim(request(1, text)))).claims
+        found = index.attempt(asked).allocate(read.node)
+        assert (found is not None) == (number % 25 < 20)
+        if found is not None:
+            assert [one.device for one in found.results[0].devices.results] == [f"d{number % 25}"]
+        sizes.append(index.matchers.kept.size)
+    assert max(sizes) < 20_000 and sizes != sorted(sizes)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dray.allocation.allocator import Allocation, Call
+from dray.allocation.allocator import PLANNING, Allocation, Call
 from dray.allocation.bounds import Bounds
 from dray.allocation.budget import UNLIMITED, Budget, Spending
 from dray.allocation.constraints import constraints_of
@@ -22,6 +22,9 @@ from dray.api.resource.claim import ALL, ResourceClaim
 
 if TYPE_CHECKING:
     from dray.allocation.index.index import Index
+
+_FEW: Final = 8
+"""So many requests are counted on a node without a look at the clock: there are many nodes."""
 
 Verdicts = dict[int, bool]
 """By the identity of a node, which its view holds: whether the claims fit there. Never where there was an error."""
@@ -51,11 +54,11 @@ class Attempt:
         self._verdicts = verdicts
         self.has_all = any(_asks_for_all(claim) for claim in claims)
         self._plan: tuple[PlannedClaim, ...] = ()
-        self._fault: AllocationError | None = None
+        self._fault: AllocationError | TimeLimitError | None = None
         if not self.has_all:
             try:
                 self._plan = self.plan(lambda request: ())
-            except AllocationError as error:
+            except (AllocationError, TimeLimitError) as error:
                 self._fault = error
         self._is_bound = any(claim.spec.devices.constraints for claim in claims)
         self._has_capacity = index.rules.has_capacity
@@ -124,6 +127,8 @@ class Attempt:
         planner = Planner(rules.features, rules.tier, self._index.classes, everything)
         plan = []
         for number, claim in enumerate(self._claims):
+            asked = claim.spec.devices
+            self._budget.charge(PLANNING * (len(asked.requests) + len(asked.constraints)))
             plan.append(planner.plan(number, claim))
             if claim.spec.devices.constraints:
                 constraints_of(claim, rules.features, rules.tier, rules.profile)
@@ -180,6 +185,8 @@ class Attempt:
         countable = self._known_countable
         if countable is None:
             countable = self._known_countable = self._countable()
+        if len(countable) > _FEW:
+            self._budget.charge(len(countable))
         free = 0
         is_short = False
         for matcher, number, is_admin in countable:
@@ -228,6 +235,7 @@ class NodeCall(Call):
         if attempt.has_all:
             self._empty = NodeLedger(view, [()] * len(claims))
         self.plan = attempt.plan_for(self._everything)
+        budget.charge(len(claims) + PLANNING * sum(len(claim.spec.devices.constraints) for claim in claims))
         constraints = [
             constraints_of(claim, rules.features, rules.tier, rules.profile)
             if claim.spec.devices.constraints

@@ -8,6 +8,7 @@ worked out for one attempt is kept for the next ones until an event makes it voi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from typing import Final
 from uuid import uuid4
 
@@ -32,8 +33,22 @@ from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import ResourceSlice
 
+_DIGEST: Final = 16
+_SMALL: Final = 1024
 KEPT_SHAPES: Final = 64
 """Kinds of attempts whose verdicts are remembered."""
+
+
+def digest_of(claims: Iterable[ResourceClaim]) -> bytes:
+    """The same for claims that ask for the same. Claims may be megabytes: only of small ones is it what they say."""
+    parts = [encode(claim.spec.devices) for claim in claims]
+    if len(parts) == 1 and len(parts[0]) <= _SMALL:
+        return parts[0]
+    found = blake2b(digest_size=_DIGEST)
+    for one in parts:
+        found.update(len(one).to_bytes(8, "big"))
+        found.update(one)
+    return found.digest()
 
 
 class Index:
@@ -62,7 +77,7 @@ class Index:
         self.classes: dict[str, DeviceClass] = {}
         self._views: dict[str, NodeView] = {}
         self._users: dict[PoolID, dict[str, NodeView]] = {}
-        self._verdicts: dict[tuple[bytes, ...], Verdicts] = {}
+        self._verdicts: dict[bytes, Verdicts] = {}
         self.set_classes(classes)
         for one in slices:
             self.set_slice(one)
@@ -104,14 +119,15 @@ class Index:
         budget: Budget | None = None,
         *,
         only: frozenset[DeviceID] | None = None,
+        digest: bytes | None = None,
     ) -> Attempt:
         """For the claims of one pod. Good until the next event. `budget` is for all nodes together.
 
-        With `only` no other devices are taken: for an answer that was found before, which may not be good any more.
+        `digest` is that of the claims, where it is known. With `only` no other devices are taken: for an answer that was found before, which may not be good any more.
         """
         if only is not None:
             return Attempt(self, claims, {}, budget, only)
-        shape = tuple([encode(claim.spec.devices) for claim in claims])
+        shape = digest_of(claims) if digest is None else digest
         verdicts = self._verdicts.get(shape)
         if verdicts is None:
             if len(self._verdicts) >= KEPT_SHAPES:

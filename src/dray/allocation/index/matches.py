@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakSet
 
 from dray.allocation.device_values import Place
@@ -40,15 +40,22 @@ _DIGITS_YES: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"010")
 _DIGITS_FAILS: Final = bytes.maketrans(bytes((NO, YES, FAILS)), b"001")
 
 
+class Holder(Protocol):
+    """Who remembers something that can be worked out again."""
+
+    def forget(self) -> None:
+        """Called at any time: what is needed again is learned again."""
+
+
 class Kept:
     """The memory of all that one index remembers of answers, in bytes, about. Above the limit everything is forgotten, and
     learned again where it is needed."""
 
     def __init__(self) -> None:
         self.size = 0
-        self._holders: WeakSet[Answers | Matcher | Matchers] = WeakSet()
+        self._holders: WeakSet[Holder] = WeakSet()
 
-    def add(self, holder: Answers | Matcher | Matchers) -> None:
+    def add(self, holder: Holder) -> None:
         """Who is told to forget."""
         self._holders.add(holder)
 
@@ -211,8 +218,8 @@ class Matchers:
 
     def __init__(self, selectors: CompiledSelectors) -> None:
         self._selectors = selectors
-        self._kept = Kept()
-        self._kept.add(self)
+        self.kept = Kept()
+        self.kept.add(self)
         self._answers: dict[str, Answers] = {}
         self._matchers: dict[tuple[Hashable, Hashable, Hashable], Matcher] = {}
 
@@ -224,9 +231,9 @@ class Matchers:
         if found is None:
             if len(self._matchers) >= KEPT_MATCHERS:
                 self.forget()
-            self._kept.take(_HOLDER + _size_of((*of_class, *wish.selectors)))
+            self.kept.take(_HOLDER + _size_of((*of_class, *wish.selectors)))
             answers = [self._of_selector(one) for one in (*of_class, *wish.selectors)]
-            found = self._matchers[key] = Matcher(answers, wish.tolerations, self._kept)
+            found = self._matchers[key] = Matcher(answers, wish.tolerations, self.kept)
         return found
 
     def forget(self) -> None:
@@ -245,8 +252,8 @@ class Matchers:
             return None
         expression = selector.cel.expression
         if expression not in self._answers:
-            made = self._answers[expression] = Answers(self._selectors, expression, self._kept)
-            self._kept.take(_HOLDER + _PLACE * len(made.places))
+            made = self._answers[expression] = Answers(self._selectors, expression, self.kept)
+            self.kept.take(_HOLDER + _PLACE * len(made.places))
             return made
         return self._answers[expression]
 

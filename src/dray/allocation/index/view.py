@@ -26,6 +26,8 @@ from dray.api.taints import untolerated
 
 KEPT_CHANCES: Final = 256
 """Kinds of requests that a view remembers."""
+_CHANCES: Final = 200
+"""Bytes of one, without its bits."""
 
 
 class Chances(NamedTuple):
@@ -54,6 +56,7 @@ class NodeView:
         self.pools = pools
         self.rules = rules
         self.matchers = matchers
+        matchers.kept.add(self)
         self._selectors = selectors
         self.is_invalid = any(pool.invalid for pool in pools)
         self.may_lack_result = any(_has_terms(one) for pool in pools for one in pool.slices)
@@ -102,6 +105,10 @@ class NodeView:
         if sums is not None:
             sums.touch(device)
 
+    def forget(self) -> None:
+        """See `matches.Holder`."""
+        self._chances.clear()
+
     def chances(self, matcher: Matcher, budget: Spending) -> Chances:
         """Worked out once for each; that is charged to the budget."""
         found = self._chances.get(matcher)
@@ -109,6 +116,7 @@ class NodeView:
             if len(self._chances) >= KEPT_CHANCES:
                 self._chances.clear()
             found = self._chances[matcher] = self._new_chances(matcher, budget)
+            self.matchers.kept.take(_CHANCES + len(self.devices) // 2)
         return found
 
     def _new_chances(self, matcher: Matcher, budget: Spending) -> Chances:

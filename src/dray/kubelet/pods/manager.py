@@ -173,7 +173,8 @@ class PodManager:
         if known is None:
             return ""
         meta = known.pod.metadata
-        return object_key("pods", meta.namespace, meta.name, uid) + (" leaves" if known.is_leaving else "")
+        key = object_key("pods", meta.namespace, meta.name, uid, meta.controller_uid)
+        return f"{key} leaves" if known.is_leaving else key
 
     def _leave(self, uid: str, why: str) -> None:
         """A pod that ended this process again and again: it stays as it is, and says so."""

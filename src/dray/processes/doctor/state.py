@@ -19,7 +19,7 @@ from dray.kubelet.devices.checkpoint import decode as decode_devices
 from dray.processes.doctor.finding import Finding, cannot_look, note, ok, warning
 from dray.processes.doctor.places import Places, State, Text, look_at, read_bytes
 from dray.runtime.files.checkpoint_format import Format, Unreadable
-from dray.runtime.quarantine import DEATHS_FILE, PLACE, REST, Deaths
+from dray.runtime.quarantine import AT_ONCE, DEATHS_FILE, PLACE, REST, Deaths
 from dray.runtime.quarantine import Content as Deadly
 
 HOLDS: Final = "holds"
@@ -88,12 +88,11 @@ def _deaths_files(places: Places) -> list[Path]:
 def _left_alone(path: Path, now: datetime) -> Iterator[LeftAlone]:
     content = read_bytes(path, _LIMIT)
     try:
-        deaths = Format(Deadly).decode(content).deaths if isinstance(content, bytes) else {}
+        deadly = Format(Deadly).decode(content) if isinstance(content, bytes) else Deadly({})
     except Unreadable:
         return
-    for key, one in sorted(deaths.items()):
-        if one.is_aside(now):
-            yield LeftAlone(str(path), key, one)
+    for key, one in deadly.set_aside(now).items():
+        yield LeftAlone(str(path), key, one)
 
 
 def _read(path: Path) -> StateFile:
@@ -163,10 +162,8 @@ def check_state(facts: Kept, living: Living) -> Iterator[Finding]:
 def _check_left_alone(found: Collection[LeftAlone]) -> Iterator[Finding]:
     for one in found:
         count, until = one.deaths.count, f"{one.deaths.last + REST:%Y-%m-%d %H:%M} UTC"
-        what = (
-            f"{one.object} is left alone until {until}: the process ended {count} times while it was handled"
-        )
-        fix = "report it with `dray doctor --bundle`; to have it tried at once, delete it and create it again"
+        what = f"{one.object} is left alone until {until}: the process ended {count} times while it was handled, or another of its name or owner"
+        fix = f"report it with `dray doctor --bundle`; {AT_ONCE}"
         yield warning("quarantine", what, f"nothing is done for it ({one.path})", fix)
 
 

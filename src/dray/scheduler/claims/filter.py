@@ -9,6 +9,7 @@ from datetime import datetime
 from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.index.attempt import Attempt
+from dray.allocation.index.index import digest_of
 from dray.allocation.state import DeviceID
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
@@ -80,6 +81,14 @@ class Filter:
         self._attempts: dict[int | None, Attempt] = {}
         self._found: dict[tuple[str, ...] | None, ForNode] = {}
         self._revision = -1
+        self._digest: bytes | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """Of what is asked for, without the special claim: the same for pods that ask for the same."""
+        if self._digest is None:
+            self._digest = digest_of([self.plan.claims[place] for place in self._places])
+        return self._digest
 
     @property
     def overran(self) -> bool:
@@ -192,8 +201,10 @@ class Filter:
         key = id(found.claim) if found.claim is not None else None
         attempt = self._attempts.get(key)
         if attempt is None:
-            claims = self._claims(found)
-            attempt = self.tracker.index.attempt(claims, self.budget, only=self._only)
+            digest = self.digest if found.claim is None and self._only is None else None
+            attempt = self.tracker.index.attempt(
+                self._claims(found), self.budget, only=self._only, digest=digest
+            )
             self._attempts[key] = attempt
         return attempt
 

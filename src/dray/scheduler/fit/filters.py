@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from dray.allocation.budget import UNLIMITED, Spending
 from dray.api.core import Pod
 from dray.scheduler.fit import names, ports, resources, taints, unsupported
 from dray.scheduler.fit.pod_affinity import Neighbours
@@ -46,19 +47,23 @@ class Fit:
     mounts: Mounts
     unsupported: Rejection | None
     checks: tuple[Check, ...]
+    weight: int = 0
+    """What it costs a budget to ask one node, beyond the little that every pod costs."""
 
     @staticmethod
-    def of(pod: Pod, nodes: Nodes, options: FitOptions | None = None) -> Fit:
-        """`nodes` are looked at here only if the pod, or one that is there, minds where other pods are."""
+    def of(pod: Pod, nodes: Nodes, options: FitOptions | None = None, budget: Spending = UNLIMITED) -> Fit:
+        """`nodes` are looked at here only if the pod, or one that is there, minds where other pods are. Raises
+        TimeLimitError: a pod may have a megabyte of terms."""
         options = options or FitOptions()
-        required = Required.of(pod)
-        neighbours = Neighbours.of(pod, nodes, options.namespaces)
-        spread = Spread.of(pod, nodes, required, compare_numbers=options.compare_numbers)
+        required = Required.of(pod, budget)
+        neighbours = Neighbours.of(pod, nodes, options.namespaces, budget)
+        spread = Spread.of(pod, nodes, required, compare_numbers=options.compare_numbers, budget=budget)
         volumes = options.volumes
         mounts = Mounts.of(pod, nodes, volumes) if volumes is not None else Mounts()
         checks = tuple(_checks(pod, required, neighbours, spread, mounts, options))
         cannot = unsupported.refused(pod, knows_volumes=volumes is not None)
-        return Fit(pod, required, neighbours, spread, mounts, cannot, checks)
+        weight = required.weight + neighbours.weight + len(spread.rules) + _own_weight(pod)
+        return Fit(pod, required, neighbours, spread, mounts, cannot, checks, weight)
 
     def barred(self) -> Rejection | None:
         """What is against the pod on every node, so that none need be asked."""
@@ -81,6 +86,15 @@ class Fit:
     def refusals(self, info: NodeInfo) -> tuple[Rejection, ...]:
         """Every check that is against this node, in order."""
         return tuple(found for check in self.checks if (found := check(info)) is not None)
+
+
+def _own_weight(pod: Pod) -> int:
+    spec = pod.spec
+    resources = sum(
+        len(one.resources.requests) + len(one.resources.limits) + len(one.ports)
+        for one in (*spec.containers, *spec.init_containers)
+    )
+    return len(spec.tolerations) + len(spec.volumes) + resources
 
 
 def _checks(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dray.allocation.budget import UNLIMITED, Spending
+from dray.allocation.faults import TimeLimitError
 from dray.api.core import Node, Pod
 from dray.errors import InvalidError
 from dray.scheduler.fit.rejection import INTER_POD_AFFINITY, Rejection
-from dray.scheduler.fit.terms import Namespaces, PodTerm, affinity_terms, anti_affinity_terms
-from dray.scheduler.nodes import NodeInfo, Nodes
+from dray.scheduler.fit.terms import Domain, Namespaces, PodTerm, affinity_terms, anti_affinity_terms
+from dray.scheduler.nodes import Nodes
 
 _NOT_NEAR: Final = Rejection(check=INTER_POD_AFFINITY, reasons=("node(s) didn't match pod affinity rules",))
 _TOO_NEAR: Final = Rejection(
@@ -21,9 +23,6 @@ _NOT_WANTED: Final = Rejection(
     reasons=("node(s) didn't satisfy existing pods anti-affinity rules",),
     can_resolve=True,
 )
-
-Domain = tuple[str, str]
-"""A label of nodes with its value: the nodes that have it are one place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +38,35 @@ class Neighbours:
     fault: Rejection | None = None
 
     @staticmethod
-    def of(pod: Pod, nodes: Nodes, namespaces: Namespaces) -> Neighbours:
-        """Looks at all pods where the pod has terms, else only at those that have some themselves."""
+    def of(pod: Pod, nodes: Nodes, namespaces: Namespaces, budget: Spending = UNLIMITED) -> Neighbours:
+        """Looks at all kinds of pods where the pod has terms, else only at terms of others that may be about it."""
         try:
-            near, far = affinity_terms(pod), anti_affinity_terms(pod)
+            near, far = affinity_terms(pod, budget), anti_affinity_terms(pod, budget)
+        except TimeLimitError:
+            raise
         except InvalidError as error:
             return Neighbours(fault=Rejection(check=INTER_POD_AFFINITY, reasons=(f"parsing pod: {error}",)))
         friends, strangers = set[Domain](), set[Domain]()
-        for info in nodes if near or far else ():
-            for placed in info.pods.values():
-                if _is_meant_by_all(near, placed.pod, namespaces):
-                    friends.update(_domains(near, info.node))
-                strangers.update(_domains(_meaning(far, placed.pod, namespaces), info.node))
+        meta = pod.metadata
+        for kind, where in nodes.kinds.items() if near or far else ():
+            name, labels = kind.namespace, kind.labels
+            if near and all(_means(one, name, labels, namespaces, budget) for one in near):
+                friends.update(_domains_of(near, where, nodes, budget))
+            meant = [one for one in far if _means(one, name, labels, namespaces, budget)]
+            strangers.update(_domains_of(meant, where, nodes, budget))
         return Neighbours(
             near,
             far,
             frozenset(friends),
             frozenset(strangers),
-            frozenset(_closed(pod, nodes.with_anti_affinity(), namespaces)),
-            _is_meant_by_all(near, pod, namespaces),
+            nodes.existing_terms.closed(pod, namespaces, budget),
+            bool(near) and all(_means(one, meta.namespace, meta.labels, namespaces, budget) for one in near),
         )
+
+    @property
+    def weight(self) -> int:
+        """How much there is to compare a node with."""
+        return len(self.near) + len(self.far)
 
     @property
     def has_nothing_to_say(self) -> bool:
@@ -84,29 +92,24 @@ class Neighbours:
         return self.friends.issuperset(domains) or (not self.friends and self.means_itself)
 
 
-def _closed(pod: Pod, infos: Iterable[NodeInfo], namespaces: Namespaces) -> set[Domain]:
-    found = set[Domain]()
-    for info in infos:
-        for placed in info.pods.values():
-            terms = [term for term in placed.far if term.means(pod, namespaces)]
-            found.update(_domains(terms, info.node))
-    return found
-
-
 def _domains(terms: Iterable[PodTerm], node: Node) -> list[Domain]:
     """One for each term whose label the node has."""
     labels = node.metadata.labels
     return [(term.topology_key, labels[term.topology_key]) for term in terms if term.topology_key in labels]
 
 
-def _meaning(terms: Iterable[PodTerm], pod: Pod, namespaces: Namespaces) -> list[PodTerm]:
-    return [term for term in terms if _means(term, pod, namespaces)]
+def _domains_of(
+    terms: Sequence[PodTerm], where: Collection[str], nodes: Nodes, budget: Spending
+) -> Iterator[Domain]:
+    budget.charge(len(where) * len(terms))
+    for name in where if terms else ():
+        if (info := nodes.get(name)) is not None:
+            yield from _domains(terms, info.node)
 
 
-def _is_meant_by_all(terms: tuple[PodTerm, ...], pod: Pod, namespaces: Namespaces) -> bool:
-    return bool(terms) and all(_means(term, pod, namespaces) for term in terms)
-
-
-def _means(term: PodTerm, pod: Pod, namespaces: Namespaces) -> bool:
+def _means(
+    term: PodTerm, namespace: str, labels: Mapping[str, str], namespaces: Namespaces, budget: Spending
+) -> bool:
     """As kube-scheduler does with the terms of the pod it places: what a namespace without labels would match, matches, too."""
-    return term.means(pod, namespaces) or term.means(pod, {})
+    budget.charge(1 + len(term.selector.requirements))
+    return term.covers(namespace, labels, namespaces) or term.covers(namespace, labels, {})

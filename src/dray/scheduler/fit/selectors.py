@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from dray.allocation.budget import UNLIMITED, Spending
 from dray.api.core import Node, Pod
 from dray.api.selectors import (
     LabelMatcher,
@@ -18,6 +19,8 @@ from dray.api.selectors import (
 from dray.errors import InvalidError
 from dray.scheduler.fit.rejection import NODE_AFFINITY, Rejection
 
+_COMPILING: Final = 16
+"""What a condition costs a budget to be compiled."""
 _REFUSED: Final = Rejection(
     check=NODE_AFFINITY, reasons=("node(s) didn't match Pod's node affinity/selector",)
 )
@@ -31,17 +34,25 @@ class Required:
     labels: LabelMatcher
     affinity: NodeMatcher | None
     only: frozenset[str] | None = None
+    weight: int = 0
+    """How many conditions there are to compare a node with."""
 
     @staticmethod
-    def of(pod: Pod) -> Required:
+    def of(pod: Pod, budget: Spending = UNLIMITED) -> Required:
         """A broken term counts as one that matches nothing, as the API server has let it in."""
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
         required = affinity.required if affinity else None
-        return Required(
-            match_labels(pod.spec.node_selector),
-            None if required is None else compile_node_selector(required, lenient=True),
-            None if required is None else _names(required.node_selector_terms),
-        )
+        labels = match_labels(pod.spec.node_selector)
+        if required is None:
+            return Required(labels, None, None, len(labels.requirements))
+        made: list[NodeMatcher] = []
+        weight = len(labels.requirements)
+        for term in required.node_selector_terms:
+            weight += size_of(term)
+            budget.charge(_COMPILING * size_of(term))
+            made.append(compile_node_selector(NodeSelector(node_selector_terms=(term,)), lenient=True))
+        terms = tuple([one for some in made for one in some.terms])
+        return Required(labels, NodeMatcher(terms), _names(required.node_selector_terms), weight)
 
     @property
     def is_for_any(self) -> bool:
@@ -67,6 +78,12 @@ class Required:
         return _CONFLICT if self.only is not None and not self.only else None
 
 
+def size_of(term: NodeSelectorTerm) -> int:
+    """How many conditions a term has, with their values."""
+    conditions = (*term.match_expressions, *term.match_fields)
+    return 1 + sum(1 + len(one.values) for one in conditions)
+
+
 def _names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
     found: frozenset[str] | None = None
     for term in terms:
@@ -86,18 +103,22 @@ class Preferred:
     """The pod's wishes about nodes, compiled once, each with its weight."""
 
     terms: tuple[tuple[int, NodeMatcher], ...] = ()
+    size: int = 0
+    """How many conditions there are to compare a node with."""
 
     @staticmethod
-    def of(pod: Pod) -> Preferred:
+    def of(pod: Pod, budget: Spending = UNLIMITED) -> Preferred:
         """Raises InvalidError with every fault of its terms: kube-scheduler gives such a pod up when it compares nodes."""
         affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-        return Preferred(
-            tuple(
-                (one.weight, compile_node_selector(NodeSelector(node_selector_terms=(one.preference,))))
-                for one in (affinity.preferred if affinity else ())
-                if one.weight and (one.preference.match_expressions or one.preference.match_fields)
-            )
-        )
+        made: list[tuple[int, NodeMatcher]] = []
+        weight = 0
+        for one in affinity.preferred if affinity else ():
+            if one.weight and (one.preference.match_expressions or one.preference.match_fields):
+                weight += size_of(one.preference)
+                budget.charge(_COMPILING * size_of(one.preference))
+                matcher = compile_node_selector(NodeSelector(node_selector_terms=(one.preference,)))
+                made.append((one.weight, matcher))
+        return Preferred(tuple(made), weight)
 
     def weight(self, node: Node) -> int:
         """The sum of the weights of the terms that the node meets."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from dray.allocation.budget import UNLIMITED, Spending
+from dray.allocation.faults import TimeLimitError
 from dray.api.codec import view
 from dray.api.core import Node, Pod
 from dray.api.meta import Int32, Model
@@ -14,13 +17,15 @@ from dray.errors import InvalidError
 from dray.scheduler.fit import taints
 from dray.scheduler.fit.rejection import POD_TOPOLOGY_SPREAD, Rejection
 from dray.scheduler.fit.selectors import Required
-from dray.scheduler.nodes import NodeInfo, Nodes
+from dray.scheduler.nodes import Nodes
 
 _UNEVEN: Final = Rejection(
     check=POD_TOPOLOGY_SPREAD,
     reasons=("node(s) didn't match pod topology spread constraints",),
     can_resolve=True,
 )
+_READING: Final = 32
+"""What a constraint costs a budget to be read."""
 _NO_LABEL: Final = Rejection(
     check=POD_TOPOLOGY_SPREAD,
     reasons=("node(s) didn't match pod topology spread constraints (missing required label)",),
@@ -64,25 +69,37 @@ class Spread:
     fault: Rejection | None = None
 
     @staticmethod
-    def of(pod: Pod, nodes: Nodes, required: Required, *, compare_numbers: bool = False) -> Spread:
+    def of(
+        pod: Pod,
+        nodes: Nodes,
+        required: Required,
+        *,
+        compare_numbers: bool = False,
+        budget: Spending = UNLIMITED,
+    ) -> Spread:
         """Counts over all nodes, if the pod has constraints."""
         if not pod.spec.topology_spread_constraints:
             return Spread()
         try:
-            asked = [(one, _selector(one, pod)) for one in _hard(pod)]
+            asked = [(one, _selector(one, pod)) for one in _hard(pod, budget)]
+        except TimeLimitError:
+            raise
         except InvalidError as error:
             return Spread(
                 fault=Rejection(check=POD_TOPOLOGY_SPREAD, reasons=(f"get constraints from pod: {error}",))
             )
         keys = {one.topology_key for one, _ in asked}
+        budget.charge(len(nodes) * (1 + len(keys) // 8))
         complete = [info for info in nodes if keys <= info.node.metadata.labels.keys()]
         rules = []
         for one, selector in asked:
-            counted = [info for info in complete if _counts(one, pod, info.node, required, compare_numbers)]
             counts: dict[str, int] = {}
-            for info in counted:
-                domain = info.node.metadata.labels[one.topology_key]
-                counts[domain] = counts.get(domain, 0) + _matching(info, selector, pod.metadata.namespace)
+            matching = _matching(nodes, selector, pod.metadata.namespace, budget)
+            for info in complete:
+                budget.charge(1 + required.weight)
+                if _counts(one, pod, info.node, required, compare_numbers):
+                    domain = info.node.metadata.labels[one.topology_key]
+                    counts[domain] = counts.get(domain, 0) + matching.get(info.name, 0)
             enough = 1 if one.min_domains is None else one.min_domains
             least = min(counts.values(), default=0) if len(counts) >= enough else 0
             rules.append(_Rule(one, selector, selector.matches(pod.metadata.labels), counts, least))
@@ -97,8 +114,9 @@ class Spread:
         return None
 
 
-def _hard(pod: Pod) -> Iterator[_Constraint]:
+def _hard(pod: Pod, budget: Spending) -> Iterator[_Constraint]:
     for raw in pod.spec.topology_spread_constraints:
+        budget.charge(_READING)
         one = view(raw, _Constraint)
         if one.when_unsatisfiable == "DoNotSchedule":
             yield one
@@ -122,14 +140,12 @@ def _counts(one: _Constraint, pod: Pod, node: Node, required: Required, compare_
     )
 
 
-def _matching(info: NodeInfo, selector: LabelMatcher, namespace: str) -> int:
-    """Pods that are going do not count, and an empty selector counts none."""
-    if not selector:
-        return 0
-    return sum(
-        1
-        for placed in info.pods.values()
-        if (metadata := placed.pod.metadata).namespace == namespace
-        and metadata.deletion_timestamp is None
-        and selector.matches(metadata.labels)
-    )
+def _matching(nodes: Nodes, selector: LabelMatcher, namespace: str, budget: Spending) -> Counter[str]:
+    """By node, how many pods are of the kind. Those that are going do not count, and an empty selector counts none."""
+    found: Counter[str] = Counter()
+    for kind, where in nodes.kinds.items() if selector else ():
+        budget.charge(1 + len(selector.requirements) // 4)
+        if kind.namespace == namespace and not kind.is_going and selector.matches(kind.labels):
+            budget.charge(len(where))
+            found.update(where)
+    return found

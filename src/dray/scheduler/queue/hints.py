@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dray.api.core import Node, Pod
 from dray.api.taints import is_tolerated
@@ -28,6 +29,9 @@ from dray.scheduler.fit.terms import affinity_terms, anti_affinity_terms
 from dray.scheduler.nodes import NodeInfo
 from dray.scheduler.queue.happenings import ANY, NODE, POD, Action, Happening
 from dray.scheduler.requests import PODS, amounts, taken, wanted
+
+MOST_TERMS: Final = 64
+"""A pod with more terms than this is woken without a look at them: hints are asked at every change of the cluster."""
 
 Hint = Callable[[Pod, Happening], bool]
 
@@ -149,8 +153,19 @@ def _is_open(_: Pod, happening: Happening) -> bool:
 
 def _is_asked_for(pod: Pod, happening: Happening) -> bool:
     old, new = _nodes(happening)
+    if _has_many_terms(pod):
+        return True
     required = Required.of(pod)
     return required.matches(new) and (old is None or not required.matches(old))
+
+
+def _has_many_terms(pod: Pod) -> bool:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    return (
+        affinity is not None
+        and affinity.required is not None
+        and len(affinity.required.node_selector_terms) > MOST_TERMS
+    )
 
 
 def _has_left(pod: Pod) -> bool:
@@ -190,6 +205,8 @@ def _changes_company(pod: Pod, happening: Happening) -> bool:
     if not _has_left(other):
         return False
     near, far = affinity_terms(pod), anti_affinity_terms(pod)
+    if len(near) + len(far) > MOST_TERMS:
+        return True
     if new is None:
         return any(term.may_mean(other) for term in (*near, *far)) or any(
             term.may_mean(pod) for term in anti_affinity_terms(other)
