@@ -27,7 +27,7 @@ _OPPOSITE: Final = 30
 _OPPOSITES: Final = ("D", "S", "W")
 _NAME: Final = 40
 """The longest name in braces, as in `\\p{Old_North_Arabian}`."""
-_SIGNS: Final = "$^|*?+"
+_SIGNS: Final = "+?*|^$"
 _REPETITION: Final = re.compile(r"\{([0-9]{1,4})(?:(,)([0-9]{0,4}))?\}")
 _IN_CLASS: Final = re.compile(r"[]\\[]")
 _POSIX: Final = re.compile(r"\[:\w*:\]")
