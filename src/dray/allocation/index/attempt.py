@@ -57,6 +57,7 @@ class Attempt:
         self._fault: AllocationError | TimeLimitError | None = None
         if not self.has_all:
             try:
+                self._budget.charge(PLANNING * len(claims))  # for having looked at each
                 self._plan = self.plan(lambda request: ())
             except (AllocationError, TimeLimitError) as error:
                 self._fault = error
