@@ -148,8 +148,8 @@ class Cycle:
             )
         if given is not None:
             self._asked_for = None
-            return self._place(pod, shape, asked, budget, given.node)
-        return self._again(pod, shape, asked) or self._place(pod, shape, asked, budget)
+            return self._place(pod, shape, asked, given.node)
+        return self._again(pod, shape, asked) or self._place(pod, shape, asked)
 
     def _again(self, pod: Pod, shape: Shape, asked: Filter | None) -> Refused | None:
         """What was refused to another pod that asks for the same, if nothing has changed since: many wait for one device."""
@@ -200,11 +200,9 @@ class Cycle:
             self._shapes.set_options(replace(self._fit, served=served))
         return self._shapes.of(pod, budget)
 
-    def _place(
-        self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget, only: str = ""
-    ) -> Decision:
+    def _place(self, pod: Pod, shape: Shape, asked: Filter | None, only: str = "") -> Decision:
         kept = {node for node, priority in self._kept.values() if priority > (pod.spec.priority or 0)}
-        looked = self._looked(pod, shape, asked, budget, only)
+        looked = self._looked(pod, shape, asked, only)
         if asked is not None and asked.overran:
             return Overrun(pod)
         if kept:
@@ -241,29 +239,29 @@ class Cycle:
             self.nodes.place(shape.placed(bound))
         return Placed(bound, node, reserved)
 
-    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget, only: str) -> _Looked:
+    def _looked(self, pod: Pod, shape: Shape, asked: Filter | None, only: str) -> _Looked:
         if not only:
-            return self._nominated(pod, shape, asked, budget) or self._look(shape, asked, budget)
+            return self._nominated(pod, shape, asked) or self._look(shape, asked)
         looked, info = _Looked(), self.nodes.get(only)
-        self._ask((info,) if info is not None else (), shape, asked, budget, looked)
+        self._ask((info,) if info is not None else (), shape, asked, looked)
         return looked
 
-    def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None, budget: Budget) -> _Looked | None:
+    def _nominated(self, pod: Pod, shape: Shape, asked: Filter | None) -> _Looked | None:
         """The node that was cleared for the pod, if it does by now."""
         info = self.nodes.get(pod.status.nominated_node_name) if pod.status.nominated_node_name else None
         if info is None:
             return None
         looked = _Looked()
-        self._ask((info,), shape, asked, budget, looked)
+        self._ask((info,), shape, asked, looked)
         return looked if looked.feasible else None
 
-    def _look(self, shape: Shape, asked: Filter | None, budget: Budget) -> _Looked:
+    def _look(self, shape: Shape, asked: Filter | None) -> _Looked:
         """Nodes from where the last look ended, in portions, until enough of them do."""
         looked = _Looked()
         only = shape.fit.required.only
         if only is not None:
             named = [info for name in sorted(only) if (info := self.nodes.get(name)) is not None]
-            self._ask(named, shape, asked, budget, looked)
+            self._ask(named, shape, asked, looked)
             return looked
         order = self.nodes.order
         limit, total, step = self._options.limit(len(order)), len(order), 0
@@ -272,22 +270,15 @@ class Cycle:
             size = min(max(limit - len(looked.feasible), _PORTION), total - step)
             first = (start + step) % total
             portion = order[first : first + size]
-            self._ask(portion, shape, asked, budget, looked)
+            self._ask(portion, shape, asked, looked)
             step += len(portion)
         self._start = (start + step) % total
         return looked
 
-    def _ask(
-        self,
-        infos: Sequence[NodeInfo],
-        shape: Shape,
-        asked: Filter | None,
-        budget: Budget,
-        looked: _Looked,
-    ) -> None:
+    def _ask(self, infos: Sequence[NodeInfo], shape: Shape, asked: Filter | None, looked: _Looked) -> None:
         fitting = []
         for info in infos:
-            rejection = shape.refused(info, budget)
+            rejection = shape.refused(info)
             if rejection is None:
                 fitting.append(info)
             else:

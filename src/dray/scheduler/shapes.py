@@ -51,6 +51,8 @@ class Shape:
         self.key = key
         """The same for all pods that it stands for; empty where that is one pod, in one try."""
         self.fit = fit
+        self.budget: Spending = UNLIMITED
+        """Of the decision that has it now."""
         self._wish = wish
         self._placed = PlacedPod.of(pod)
         self._known: dict[NodeInfo, _Known] = {}
@@ -64,12 +66,12 @@ class Shape:
         """What a pod of this shape takes on its node."""
         return replace(self._placed, pod=pod)
 
-    def refused(self, info: NodeInfo, budget: Spending = UNLIMITED) -> Rejection | None:
+    def refused(self, info: NodeInfo) -> Rejection | None:
         """The first check that is against the node; remembered. Raises TimeLimitError."""
         known = self._known.get(info)
         if known is None or known.generation != info.generation:
             if self._weight:
-                budget.charge(self._weight)
+                self.budget.charge(self._weight)
             known = self._known[info] = self._look(info)
         return known.rejection
 
@@ -125,7 +127,7 @@ class Shapes:
     def of(self, pod: Pod, budget: Spending = UNLIMITED) -> Shape:
         """The shape of a pod, which others of its kind may have made. Raises TimeLimitError."""
         if self._minds_others(pod, budget):
-            return self._new(pod, budget, b"")
+            return self._with(self._new(pod, budget, b""), budget)
         read = _key(pod)
         key = read if len(read) <= _SMALL else blake2b(read, digest_size=_DIGEST).digest()
         shape = self._kept.get(key)
@@ -135,6 +137,10 @@ class Shapes:
         if len(read) > _LARGE:
             self._large[pod.metadata.uid] = key
         shape.trim(len(self._nodes))
+        return self._with(shape, budget)
+
+    def _with(self, shape: Shape, budget: Spending) -> Shape:
+        shape.budget = budget
         return shape
 
     def prune(self, is_waiting: Callable[[str], bool]) -> None:
