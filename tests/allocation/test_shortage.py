@@ -175,3 +175,13 @@ def test_as_many_shares_as_there_are_devices(last: Json) -> None:
     got = picks(case(slices, asked, features=(CAPACITY, LIST)), "correct")
     assert got is not None
     assert [one.split("=")[1] for one in got] == ["X11", "Y", "s0", "s1", "s2"]
+
+
+def test_an_alternative_that_no_device_serves_does_not_make_the_claim_smaller() -> None:
+    """By number one of each would do, but only the twenties have devices: two of those are more than a result may hold."""
+    none = wish(1, deviceClassName="class-b")
+    asked = claim(*(first(none, wish(20), name=name) for name in "ab"), constraints=DISTINCT, name="claim-1")
+    fits, number = steps(case([piece(*unlike(60))], claim(request(4)), asked, features=(LIST,)))
+    assert not fits and number < 60
+    smaller = claim(*(first(none, wish(16), name=name) for name in "ab"), constraints=DISTINCT)
+    assert steps(case([piece(*unlike(60))], smaller, features=(LIST,)))[0]
