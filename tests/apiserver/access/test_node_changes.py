@@ -142,3 +142,22 @@ def test_a_slice_is_on_this_node_and_in_a_pool_of_its_own() -> None:
     ):
         assert slice_fault("n1", *pair, owns) == moved
     assert slice_fault("n1", None, {"spec": {"nodeName": "n1"}}, owns).startswith("spec.pool.name: pool None")
+
+
+def test_what_becomes_of_its_own_objects_that_end_is_not_looked_at() -> None:
+    """Whether it may remove them at all was decided by their names."""
+    assert node_fault("n1", node(taints=[BLUE]), None) == ""
+    assert pod_fault("n1", "", pod(phase="Failed", resourceClaimStatuses=[{"name": "a"}]), None) == ""
+    assert pod_fault("n1", "eviction", pod(), None) == ""
+    other = "a node may only do this to its own"
+    assert node_fault("n1", node(name="n2"), None) == pod_fault("n1", "", pod("n2"), None) == other
+
+
+@pytest.mark.parametrize("before", [None, {"configMap": {"name": "old"}}])
+def test_where_its_settings_come_from_is_not_the_nodes_to_say(before: Any) -> None:
+    source = {"configMap": {"name": "new"}}
+    old = node(**({"configSource": before} if before else {}))
+    for one in (old, None):
+        assert node_fault("n1", one, node(configSource=source)) == "a node may not set spec.configSource"
+    assert node_fault("n1", node(configSource=source), node(configSource=source, unschedulable=True)) == ""
+    assert node_fault("n1", node(configSource=source), node()) == ""
