@@ -275,3 +275,19 @@ def test_what_was_forgotten_for_want_of_room_is_worked_out_again() -> None:
         assert tolerates is not None
         fits = tolerates.tolerations[0].value == "v1"
         assert index.attempt((one,)).feasible([read.node, OTHER]) == ([read.node] if fits else [])
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_a_device_of_another_node_that_draws_on_counters_nobody_has(profile: Profile) -> None:
+    """Its slice is nobody's fault here: of what it holds the counters that are known are charged."""
+    far = device("far", consumesCounters=[*uses("1"), *uses("1", counter="unknown")])
+    slices = [
+        piece(device("a", consumesCounters=uses("1")), device("b", consumesCounters=uses("1")), of=3),
+        piece(far, name="slice-2", of=3, nodeName="node-2"),
+        counters(of=3, set_1={"mem": "2"}),
+    ]
+    for held in ([], ["driver-a/pool-1/far"]):
+        for count in (1, 2):
+            given = case(slices, claim(request(count)), features=(PARTITIONS,), allocatedDevices=held)
+            read = read_case(given)
+            check_same(*pair(read, profile), read.node, read.claims)
