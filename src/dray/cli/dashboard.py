@@ -30,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="F",
         help="where the token is, or is kept if there is none yet (default: a new one at each start)",
     )
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="D",
+        help="note there what is being explained: an object whose explanation ends the dashboard three times is left alone (default: nowhere)",
+    )
     add_allow_host(parser, "browsers may call it (behind a proxy or port forwarding)")
     add_cluster_arguments(parser, namespace=False)
 
@@ -53,4 +59,4 @@ def make_options(arguments: argparse.Namespace) -> DashboardOptions:
     if address is None:
         raise InvalidError("--listen must be HOST:PORT; without an address there is no dashboard", field="--listen")  # fmt: skip
     allowed = check_allowed(arguments.allow_host)
-    return DashboardOptions(access_of(arguments), address, arguments.token_file, allowed)
+    return DashboardOptions(access_of(arguments), address, arguments.token_file, allowed, arguments.state_dir)

@@ -28,6 +28,7 @@ from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.garbage import settle
 from dray.runtime.http_hosts import Hosts, in_url, is_any
 from dray.runtime.logs import get_log
+from dray.runtime.quarantine import PLACE, Quarantine
 from dray.runtime.tasks import running
 
 _log = get_log("dashboard")
@@ -37,12 +38,15 @@ ADDRESS: Final = ("127.0.0.1", 9620)
 
 @dataclass(frozen=True, slots=True)
 class DashboardOptions:
-    """What the command line says. Without `token_file` each start has a token of its own; a file that is missing is made."""
+    """What the command line says. Without `token_file` each start has a token of its own; a file that is missing is made.
+    `state_dir`: where objects are noted whose explanation ends the dashboard.
+    """
 
     access: ClusterAccess
     address: tuple[str, int] = ADDRESS
     token_file: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
+    state_dir: Path | None = None
     stream: StreamOptions = field(default_factory=StreamOptions)
     watch: WatchOptions = field(default_factory=WatchOptions)
 
@@ -78,8 +82,11 @@ async def dashboard(options: DashboardOptions, clock: Clock | None = None) -> As
     token = _token(options.token_file)
     fleet = Fleet(options.access.server, secrets.token_hex(4))
     stream = Stream(fleet, clock, options.stream)
-    server = Server(Pages(fleet, Questions(fleet, clock=clock), clock), stream, read_files())
+    quarantine = Quarantine(options.state_dir / PLACE if options.state_dir is not None else None, clock)
+    questions = Questions(fleet, clock=clock, quarantine=quarantine)
+    server = Server(Pages(fleet, questions, clock), stream, read_files())
     async with AsyncExitStack() as stack:
+        stack.enter_context(quarantine)
         client = await stack.enter_async_context(Client(options.access, clock=clock))
         host, _ = options.address
         port = await stack.enter_async_context(serve(server, *options.address))

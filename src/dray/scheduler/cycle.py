@@ -128,7 +128,7 @@ class Cycle:
         shape = self._shape(pod, budget)
         if (barred := shape.fit.barred()) is not None:
             return Refused(pod, Diagnosis(len(self.nodes), barred=barred))
-        found = pre_filter(pod, self.tracker, self._settings)
+        found = pre_filter(pod, self.tracker, self._settings, budget=budget)
         if found.status.code is Code.ERROR:
             return Failed(pod, found.status.reason)
         if found.status.code not in (Code.SUCCESS, Code.SKIP):

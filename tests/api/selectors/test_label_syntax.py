@@ -72,3 +72,16 @@ def test_any_text_is_a_selector_or_invalid(text: str) -> None:
     assert str(again) == str(matcher)
     labels = {"a": "b", "b": "", "in": "a", "9": "9"}
     assert again.matches(labels) == matcher.matches(labels)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a=b,", "a in (x"])
+def test_space_at_the_end_is_walked_over_once(text: str) -> None:
+    """Without a limit of time: from each of a million spaces it would take hours."""
+    space = " \t\r\n" * 250_000
+    try:
+        expected = str(parse_label_selector(text))
+    except InvalidError:
+        with pytest.raises(InvalidError):
+            parse_label_selector(text + space)
+    else:
+        assert str(parse_label_selector(text + space)) == expected

@@ -19,13 +19,15 @@ from dray.cli.main import main
 from dray.client.event_recorder import EventRecorder
 from dray.dashboard.fleet.fleet import Fleet
 from dray.dashboard.telling.explanations import BusyError, Check, Questions
-from dray.errors import UnavailableError
+from dray.errors import NotFoundError, UnavailableError
 from dray.runtime.clock import SystemClock
+from dray.runtime.quarantine import PLACE, Quarantine, object_key
 from tests.allocation.dumps import claims, situation, slices
 from tests.allocation.world import claim, device, piece, request
 from tests.dashboard import small_fleet as objects
 from tests.dashboard.fleet_script import fill, make
 from tests.dashboard.looking import with_cluster
+from tests.deadly import make_deadly
 from tests.waiting import until
 
 
@@ -96,6 +98,20 @@ async def test_more_questions_than_at_once() -> None:
     assert [one.result() for one in thinking] == [True] * 3  # the third had its turn after the others
     assert await questions._think(lambda *_: sys.getswitchinterval(), "think") < usual
     assert sys.getswitchinterval() == usual
+
+
+async def test_what_ended_the_dashboard_three_times_is_not_explained_again(tmp_path: Path) -> None:
+    """A page asks again by itself, and in `dray up` everything would end with it."""
+    make_deadly(tmp_path, object_key("resourceclaims", "a", "b", ""))
+    with Quarantine(tmp_path / PLACE, SystemClock()) as quarantine:
+        questions = Questions(Fleet("s", "l"), quarantine=quarantine)
+        with pytest.raises(
+            UnavailableError, match=r"cannot explain a/b: set aside until .* Dray ended 3 times"
+        ):
+            await questions.explain(claim="a/b")
+        with pytest.raises(NotFoundError):  # others are looked for
+            await questions.explain(claim="a/c")
+        assert quarantine.handled() == []
 
 
 async def test_the_work_for_somebody_who_left_ends() -> None:

@@ -8,7 +8,7 @@ import pytest
 from dray.api.codec import view
 from dray.api.core import Pod
 from dray.errors import Error, InvalidError, NotFoundError
-from dray.kubelet.pods.environment import environment, expand, expand_all
+from dray.kubelet.pods.environment import environment, expand, expand_all, expand_known
 
 
 class Objects:
@@ -144,3 +144,32 @@ def test_null_in_a_reference_is_absent() -> None:
     assert env(envFrom=[{"prefix": None, "secretRef": {"name": "s"}, "configMapRef": None}]) == {
         "pass": "word"
     }
+
+
+def test_references_that_are_not_closed_are_followed_once() -> None:
+    """Without a limit of time: from each of them to the end it would take hours. The text is a tenant's."""
+    opened = "$(" * 500_000
+    assert expand_known(f"a/$(A)/{opened}", {"A": "1"}) == f"a/1/{opened}"
+    with pytest.raises(InvalidError, match="missing value for 'B'"):
+        expand_known(f"$(A)$(B){opened}", {"A": "1"})
+    with pytest.raises(InvalidError, match="missing value for"):
+        expand_known(f"{opened})", {"A": "1"})
+
+
+def test_variables_that_double_each_other_are_refused() -> None:
+    doubled = [{"name": "A0", "value": "x" * 1000}]
+    doubled += [{"name": f"A{at}", "value": f"$(A{at - 1})$(A{at - 1})"} for at in range(1, 41)]
+    with pytest.raises(InvalidError, match="more than 131072 bytes"):
+        env(*doubled)
+    assert len(env(*doubled[:8])["A7"]) == 128_000
+    long = "x" * 200_000
+    assert expand(f"$(A){long}", {"A": "1"}) == f"1{long}"
+
+
+def test_all_variables_and_all_arguments_together_are_limited() -> None:
+    large = {"name": "A", "value": "x" * 100_000}
+    copies = [{"name": f"B{at}", "value": "$(A)"} for at in range(100)]
+    with pytest.raises(InvalidError, match="more than 8388608 bytes together"):
+        env(large, *copies)
+    with pytest.raises(InvalidError, match="more than 8388608 bytes together"):
+        expand_all(("$(A)",) * 100, (("A", "x" * 100_000),))

@@ -52,18 +52,25 @@ class Attempt:
         self._index = index
         self._claims = claims
         self._verdicts = verdicts
-        self.has_all = any(_asks_for_all(claim) for claim in claims)
+        self.has_all = False
         self._plan: tuple[PlannedClaim, ...] = ()
         self._fault: AllocationError | TimeLimitError | None = None
-        if not self.has_all:
-            try:
-                self._budget.charge(PLANNING * len(claims))  # for having looked at each
+        try:
+            self.has_all = self._asks_for_all()
+            if not self.has_all:
                 self._plan = self.plan(lambda request: ())
-            except (AllocationError, TimeLimitError) as error:
-                self._fault = error
+        except (AllocationError, TimeLimitError) as error:
+            self._fault = error
         self._is_bound = any(claim.spec.devices.constraints for claim in claims)
         self._has_capacity = index.rules.has_capacity
         self._known_countable: tuple[_Countable, ...] | None = None
+
+    def _asks_for_all(self) -> bool:
+        for claim in self._claims:
+            self._budget.charge(1 + len(claim.spec.devices.requests))
+            if _asks_for_all(claim):
+                return True
+        return False
 
     def allocate(self, node: Node) -> Allocation | None:
         """As `Allocator.allocate`, with its errors."""

@@ -47,7 +47,9 @@ _remembered: Final = lru_cache(maxsize=1024)(_parse)
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = [_Token(found[1], found.start(1)) for found in _TOKEN.finditer(text)]
+        # Space that no token follows would be walked over once from each of its characters.
+        ended = text.rstrip(" \t\r\n")
+        self.tokens = [_Token(found[1], found.start(1)) for found in _TOKEN.finditer(ended)]
         self.tokens.append(_Token("", len(text)))
         self.next = 0
 

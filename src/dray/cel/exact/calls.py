@@ -144,10 +144,14 @@ class _Price:
             self._sole = next(overload for overload in candidates if overload.parameters[1] != STRING)
 
     def of_failure(self, run: Run, values: Sequence[Value], error: Value) -> int:
-        """Of a call that was not made. Counting may itself walk over the values."""
-        if self._walks:
-            run.spend(run.sizes.of(values[0]))
+        """Of a call that was not made."""
+        self.spend_on_counting(run, values)
         return self.of(None, values, error)
+
+    def spend_on_counting(self, run: Run, values: Sequence[Value]) -> None:
+        """Counting may itself walk over all that is in the first value."""
+        if self._walks:
+            run.spend(_COUNTED * run.sizes.of(values[0]))
 
     def of(self, overload: Overload | None, values: Sequence[Value], result: Value) -> int:
         """Of a call that was made, or that failed: then errors stand among the values, or as the result."""
@@ -179,6 +183,8 @@ def _cost_of_failure(cost: ActualCost, values: Sequence[Value], result: Value) -
 
 
 _LONG = 1000
+_COUNTED = 4
+"""Steps of work for a value that is counted."""
 _COUNTED_BY_NAME = frozenset(
     {
         *(
@@ -235,6 +241,7 @@ def _finished(run: Run, pick: Pick, price: _Price, work: Work, values: Sequence[
         return _made(overload, values)
     run.spend(work(run, values))
     result = _made(overload, values)
+    price.spend_on_counting(run, values)
     run.charge(price.of(overload, values, result))
     return result
 

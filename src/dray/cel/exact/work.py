@@ -121,10 +121,8 @@ def _join(run: Run, values: Sequence[Value]) -> int:
 
 
 def _format(run: Run, values: Sequence[Value]) -> int:
-    """Characters may be escaped; a width is limited by the function itself."""
-    return (len(values[0]) if values[0].__class__ is str else 1) + (
-        run.sizes.of(values[-1]) << WALKED - _MADE + 1
-    )
+    """Writing a value takes some microseconds, and characters may be escaped; a width is limited by the function itself."""
+    return (len(values[0]) if values[0].__class__ is str else 1) + (run.sizes.of(values[-1]) << WALKED + 1)
 
 
 def _written(_: Run, values: Sequence[Value]) -> int:

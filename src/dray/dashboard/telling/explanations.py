@@ -32,6 +32,7 @@ from dray.dashboard.fleet.fleet import Fleet
 from dray.dashboard.telling.courtesy import Courtesy
 from dray.errors import InvalidError, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
+from dray.runtime.quarantine import Quarantine, object_key
 from dray.runtime.threads import Threads
 
 AT_ONCE: Final = 2
@@ -101,26 +102,32 @@ class Questions:
         seconds: float = SECONDS,
         most: int = MOST_WAITING,
         clock: Clock | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
+        clock = clock or SystemClock()
+        self._quarantine = quarantine or Quarantine(None, clock)
         self._fleet = fleet
         self._seconds = seconds
         self._threads = Threads(at_once)
         self._most = at_once + most
         self._asking = 0
-        self._courtesy = Courtesy(clock or SystemClock())
+        self._courtesy = Courtesy(clock)
 
     async def explain(self, *, claim: str = "", pod: str = "") -> dict[str, Any]:
-        """About a claim or a pod, each NAMESPACE/NAME. NotFoundError where it is not there."""
+        """About a claim or a pod, each NAMESPACE/NAME. NotFoundError where it is not there, UnavailableError where the
+        explanation ended the process three times: a page asks again by itself, and in `dray up` everything would end with it."""
         if bool(claim) == bool(pod):
             raise InvalidError("give one of claim=NAMESPACE/NAME and pod=NAMESPACE/NAME", field="claim")
         namespace, _, name = (claim or pod).partition("/")
         if not namespace or not name or "/" in name:
             field = "claim" if claim else "pod"
             raise InvalidError(f"{field} must be NAMESPACE/NAME", field=field)
-        word = f"pod/{name}" if pod else name
-        return await self._think(
-            lambda known, check: _explained(known, check, namespace, word), f"explain {claim or pod}"
-        )
+        word, doing = f"pod/{name}" if pod else name, f"explain {claim or pod}"
+        key = object_key("pods" if pod else "resourceclaims", namespace, name, "")
+        if why := self._quarantine.why(key):
+            raise UnavailableError(f"cannot {doing}: {why}")
+        with self._quarantine.handling(key):
+            return await self._think(lambda known, check: _explained(known, check, namespace, word), doing)
 
     async def what_if(self, body: bytes) -> dict[str, Any]:
         """The answer to a `WhatIf`; InvalidError names what is wrong in it, with line and column."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from dray.api.codec import view
 from dray.api.core import Pod
@@ -14,6 +14,10 @@ from dray.errors import InvalidError, NotFoundError
 
 T = TypeVar("T")
 
+LONGEST: Final = 128 << 10
+"""Bytes of a variable or an argument: Linux' MAX_ARG_STRLEN."""
+MOST: Final = 8 << 20
+"""Bytes of all of them: Linux gives a program 6 MiB at most."""
 _REFERENCE = re.compile(r"\$\(([^)]*)\)")
 
 
@@ -51,29 +55,40 @@ def environment(
 ) -> tuple[tuple[str, str], ...]:
     """`before` are the variables that devices bring: the pod's own win. InvalidError where a value cannot be had."""
     found: dict[str, str] = dict(before)
+    size = 0
     for index, entry in enumerate(container.env_from):
         found |= _from_object(pod, _typed(entry, _FromObject, f"envFrom[{index}]"), sources)
     for variable in container.env:
         value = _value(pod, container, variable, sources, found)
         if value is not None:
             found[variable.name] = value
+            size += len(value)
+            _check_all(size)
     return tuple(found.items())
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes its value if there is one; `$$` is a dollar sign; all else stays."""
+    """`$(NAME)` becomes its value if there is one; `$$` is a dollar sign; all else stays. InvalidError where that makes a
+    text that Linux gives to no program: forty variables that name the one before twice are a terabyte."""
     parts: list[str] = []
-    at = 0
+    at = size = 0
+    last = text.rfind(")")
     while (dollar := text.find("$", at)) != -1 and dollar + 1 < len(text):
         parts.append(text[at:dollar])
         following = text[dollar + 1]
-        end = text.find(")", dollar) if following == "(" else -1
+        end = text.find(")", dollar) if following == "(" and dollar < last else -1
         if following == "$":
             parts.append("$")
             at = dollar + 2
         elif end != -1:
             name = text[dollar + 2 : end]
             parts.append(values.get(name, text[dollar : end + 1]))
+            size += len(parts[-1])
+            if size > max(LONGEST, len(text)):
+                raise InvalidError(
+                    f"a variable or argument has more than {LONGEST} bytes once {text[dollar : dollar + 100]!r} is expanded",
+                    field="env",
+                )
             at = end + 1
         else:
             parts.append(text[dollar : dollar + 2])
@@ -83,7 +98,9 @@ def expand(text: str, values: Mapping[str, str]) -> str:
 
 def expand_known(text: str, values: Mapping[str, str]) -> str:
     """As `expand`; InvalidError for a name without a value. For subPathExpr, where what stays would name a directory."""
-    missing = [name for name in _REFERENCE.findall(text.replace("$$", "")) if name not in values]
+    plain = text.replace("$$", "")
+    # Behind the last bracket nothing is closed, and each `$(` would be followed to the end.
+    missing = [name for name in _REFERENCE.findall(plain[: plain.rfind(")") + 1]) if name not in values]
     if missing:
         raise InvalidError(f"missing value for {missing[0]!r}", field="subPathExpr")
     return expand(text, values)
@@ -92,7 +109,19 @@ def expand_known(text: str, values: Mapping[str, str]) -> str:
 def expand_all(texts: Sequence[str], env: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """A command or its arguments."""
     values = dict(env)
-    return tuple(expand(text, values) for text in texts)
+    found, size = [], 0
+    for text in texts:
+        found.append(expand(text, values))
+        size += len(found[-1])
+        _check_all(size)
+    return tuple(found)
+
+
+def _check_all(size: int) -> None:
+    if size > MOST:
+        raise InvalidError(
+            f"all variables or all arguments have more than {MOST} bytes together", field="env"
+        )
 
 
 def _value(

@@ -208,7 +208,10 @@ async def dashboard_part(ground: Ground, allowed: tuple[str, ...]) -> AsyncItera
     port = free_port(*((kept.dashboard,) if kept and kept.dashboard else ()), DASHBOARD_PORT)
     if kept is not None and kept.dashboard != port:
         ground.place.write(structs.replace(kept, dashboard=port))
-    options = DashboardOptions(ground.access, ("127.0.0.1", port), ground.place.dashboard_token, allowed)
+    place = ground.place
+    options = DashboardOptions(
+        ground.access, ("127.0.0.1", port), place.dashboard_token, allowed, place.dashboard
+    )
     async with dashboard(options, ground.clock) as found:
         yield found.url
 

@@ -137,6 +137,11 @@ class UpPlace:
         return self.data_dir / "controllers"
 
     @property
+    def dashboard(self) -> Path:
+        """The dashboard's state: what it leaves alone."""
+        return self.data_dir / "dashboard"
+
+    @property
     def agent_config(self) -> Path:
         """The configuration that was made for this machine; not read where the user gives one."""
         return self.agent / "config.yaml"

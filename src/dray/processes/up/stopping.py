@@ -27,7 +27,7 @@ _LOOK: Final = 0.05
 _POD_SECONDS: Final = 45.0
 _GRACE: Final = 5
 OURS: Final = (
-    "agent", "apiserver", "cdi", "controllers", "kubelet", "dashboard.token", "dray.log", "dray.log.1", "dray.log.2", "dray.log.3",
+    "agent", "apiserver", "cdi", "controllers", "dashboard", "kubelet", "dashboard.token", "dray.log", "dray.log.1", "dray.log.2", "dray.log.3",
     "kept.json", "scheduler", "supervisor.json", "supervisor.lock", "up.json", "up.lock",
 )  # fmt: skip
 """All that a `dray up` makes in its data directory. Nothing else there is ever removed."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from typing import Final
 
+from dray.allocation.budget import UNLIMITED, Spending
 from dray.api.core.pod import Pod
 from dray.api.limits import MAX_RESERVED_FOR
 from dray.api.resource.claim import DeviceRequest, ResourceClaim
@@ -19,6 +21,8 @@ from dray.scheduler.claims.resolve import full_name, is_reserved_for, resolve
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 
+_LOOK: Final = 2
+"""What it costs a budget to look at a claim or a request."""
 _NONE: frozenset[str] = frozenset()
 
 
@@ -30,8 +34,15 @@ class PreFiltered:
     plan: PodClaims
 
 
-def pre_filter(pod: Pod, tracker: Tracker, settings: Settings, shared: Set[str] = _NONE) -> PreFiltered:
-    """At the start of a cycle. `shared` are uids of claims whose allocation in flight this pod may rely on too."""
+def pre_filter(
+    pod: Pod,
+    tracker: Tracker,
+    settings: Settings,
+    shared: Set[str] = _NONE,
+    budget: Spending = UNLIMITED,
+) -> PreFiltered:
+    """At the start of a cycle. `shared` are uids of claims whose allocation in flight this pod may rely on too. Raises
+    TimeLimitError."""
     plan = PodClaims(pod)
     resolved = resolve(pod, tracker.get, pod_groups=settings.workload_claims)
     if resolved.problem:
@@ -50,6 +61,7 @@ def pre_filter(pod: Pod, tracker: Tracker, settings: Settings, shared: Set[str] 
     available: list[NodeMatcher | None] = []
     pending: dict[int, AllocationResult] = {}
     for place, claim in enumerate(claims):
+        budget.charge(_LOOK * (1 + len(claim.spec.devices.requests)))
         status, where = _look(pod, claim, tracker, settings, is_special=place == users)
         available.append(where)
         on_its_way = tracker.pending(claim.metadata.uid) if status.is_success else None

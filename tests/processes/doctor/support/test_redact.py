@@ -91,3 +91,9 @@ def test_hostile_text_takes_no_time() -> None:
         "    hide_in_text(text * (400_000 // len(text)))\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=240)
+
+
+def test_what_begins_like_a_token_is_followed_so_far() -> None:
+    """Without a limit of time: from each beginning to the end of 200 kB it would take minutes."""
+    text = "-eyJ" * 50_000
+    assert hide_in_text(f"{text} eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJhIn0.c2ln") == f"{text} {HIDDEN}"

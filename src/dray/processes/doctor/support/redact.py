@@ -20,7 +20,7 @@ _ENV: Final = frozenset({"env", "envs", "environment"})
 _BLOCK: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.DOTALL
 )
-_JWT: Final = re.compile(r"\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]+)?")
+_JWT: Final = re.compile(r"\beyJ[\w-]{8,1024}\.[\w-]+(?:\.[\w-]+)?")
 _SCHEME: Final = re.compile(r"\b(Bearer|Basic)(\s+)[^\s\"',\]]+", re.IGNORECASE)
 _USER: Final = re.compile(r"(://)[^\s/@\"']{1,200}@")
 _PAIR: Final = re.compile(
