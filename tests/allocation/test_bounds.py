@@ -200,3 +200,24 @@ def test_negative_amounts_may_make_room_in_1_36() -> None:
     asked = [claim(request(capacity={"requests": {"m": amount}}), name=amount) for amount in ("-2", "1")]
     assert not hopeless(case([piece(shared)], *asked, features=(CAPACITY,), **full), "k8s-1.36")
     assert hopeless(case([piece(shared)], asked[1], features=(CAPACITY,), **full), "correct")
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+@pytest.mark.parametrize(("count", "may_fit"), [(2, True), (3, False), (4, False)])
+def test_only_devices_that_could_be_had_beside_the_pick_are_counted(
+    profile: str, count: int, may_fit: bool
+) -> None:
+    taint = [{"key": "k", "effect": "NoSchedule"}]
+    made = [
+        device("picked", attributes={"root": {"int": 1}}),
+        device("of-another-root", attributes={"root": {"int": 2}}),
+        device("tainted", attributes={"root": {"int": 1}}, taints=taint),
+        device("neither", attributes={"root": {"int": 2}}, taints=taint),
+        device("good", attributes={"root": {"int": 1}}),
+    ]
+    asked = claim(request(count), constraints=MATCH)
+    read, allocator, _ = typed(case([piece(*made)], asked, features=(TAINTS,)), profile)
+    call = Call(allocator, read.node, read.claims)
+    one = call.plan[0].requests[0][0]
+    assert call.ledger.commit(one, call.candidates.devices[0])
+    assert call.bounds.may_fit(one, 1, 1) is may_fit

@@ -7,7 +7,19 @@ from dray.allocation.candidates import counters_of
 from dray.allocation.faults import AllocationError
 from dray.api.codec.json_codec import view
 from dray.api.resource.slice import Device
-from tests.allocation.world import CAPACITY, case, claim, device, devices, piece, request, typed, uses
+from tests.allocation.world import (
+    CAPACITY,
+    case,
+    claim,
+    device,
+    devices,
+    fault,
+    picks,
+    piece,
+    request,
+    typed,
+    uses,
+)
 
 X = 'device.attributes["driver-a"].type == "X"'
 
@@ -67,3 +79,17 @@ def test_sharing_needs_its_gate(features: tuple[str, ...]) -> None:
 def test_counters_in_billionths() -> None:
     one = view(device("a", consumesCounters=[*uses("1500m"), *uses("2", of="set-2")]), Device)
     assert counters_of(one) == ((("set-1", "mem"), 1_500_000_000), (("set-2", "mem"), 2_000_000_000))
+
+
+def test_a_selector_of_no_known_kind_is_an_error() -> None:
+    """In a claim before anything is looked at, in a class on the first device that gets there."""
+    known: list[dict[str, object]] = [{"cel": {"expression": X}}, {}]
+    slices = [piece(x("a", "Y"), x("b"))]
+    assert fault(case([], claim(request(selectors=known)))) == (
+        "claim claim-0, request req-0, selector #1: CEL expression empty (unsupported selector type?)"
+    )
+    classes = [{"metadata": {"name": "class-a"}, "spec": {"selectors": known}}]
+    told = fault(case(slices, claim(request()), classes=classes))
+    assert told == "class class-a: selector #1: CEL expression empty"
+    assert picks(case(slices[:1], claim(request(0)), classes=classes)) == []
+    assert picks(case([piece(x("a", "Y"))], claim(request()), classes=classes)) is None

@@ -234,3 +234,28 @@ def test_the_most_that_may_be_asked_for_without_a_policy(left: str, expected: st
     """A slice that shrank may leave less than nothing."""
     found = largest(DeviceCapacity(value=Quantity("10")), Quantity(left))
     assert found == (None if expected is None else Quantity(expected))
+
+
+@pytest.mark.parametrize(
+    ("policy", "left", "expected"),
+    [
+        (None, "0", None),
+        (None, "3", "3"),
+        ({}, "3", "3"),
+        (VALUES, "1", None),
+        (VALUES, "5", "4"),
+        (VALUES, "9", "8"),
+        (RANGE, "1", None),
+        (RANGE, "2", "2"),
+        (RANGE, "7", "5"),
+        (RANGE, "100", "8"),
+        ({"validRange": {"min": "2"}}, "1500m", None),
+        ({"validRange": {"min": "2"}}, "3500m", "3500m"),
+        ({"validRange": {"max": "8"}}, "3", None),
+        ({"validRange": {"min": "9", "max": "8"}}, "10", None),
+    ],
+)
+def test_the_most_that_is_left_to_ask_for(policy: Json | None, left: str, expected: str | None) -> None:
+    raw: Json = {"value": "10", **({} if policy is None else {"requestPolicy": policy})}
+    found = largest(view(raw, DeviceCapacity), Quantity.parse(left))
+    assert (found and str(found)) == expected

@@ -10,7 +10,7 @@ from dray.allocation.profiles import profile_named
 from dray.allocation.selector import CompiledSelectors
 from dray.errors import InvalidError
 from tests.allocation.stand_in import StandIn
-from tests.allocation.world import answer, case, claim, devices, piece, request
+from tests.allocation.world import answer, case, claim, devices, fault, piece, request
 from tests.cases import read_cases
 from tests.oracle.outcomes import allocation_view
 
@@ -94,3 +94,8 @@ def test_device_ids() -> None:
     assert device_id("d.example/a/b/dev") == ("d.example", "a/b", "dev")
     with pytest.raises(InvalidError, match="DRIVER/POOL/DEVICE"):
         device_id("driver/device")
+
+
+def test_a_share_in_use_has_an_id_after_its_device() -> None:
+    given = case([piece(*devices("one"))], claim(request()), allocatedSharedDeviceIDs=["driver-a"])
+    assert fault(given) == "no share ID in 'driver-a'"

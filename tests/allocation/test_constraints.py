@@ -241,3 +241,24 @@ def test_all_after_a_choice_that_can_be_made_otherwise() -> None:
     given = case(slices, claim(request(1, x), every(y, name="b"), constraints=[match()]))
     assert "cannot add device driver-a/pool-1/d2" in fault(given)
     assert picks(given, "correct") == ["req-0=d1", "b=d2"]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "lists", "by_count"),
+    [
+        (match(), False, ["0", "1 4", "-"]),
+        (match(), True, ["1", "1 4", "-"]),
+        (distinct(), False, ["0", "0 1", "0 1 3"]),
+        (distinct(), True, ["1", "1 3", "-"]),
+    ],
+)
+def test_a_value_of_no_known_kind_goes_with_nothing_and_with_lists_not_at_all(
+    constraint: Json, lists: bool, by_count: list[str]
+) -> None:
+    """Such devices come from a newer Kubernetes; a selector would fail on them, so the class has none."""
+    classes = [{"metadata": {"name": "class-a"}, "spec": {}}]
+    for count, expected in enumerate(by_count, 1):
+        asked = claim(request(count), constraints=[constraint])
+        given = case(with_values({}, 1, {}, 2, 1), asked, features=(LISTS,) if lists else (), classes=classes)
+        found = picks(given, "k8s-1.37")
+        assert expected == ("-" if found is None else " ".join(one.removeprefix("req-0=d") for one in found))

@@ -123,3 +123,27 @@ def test_the_search_goes_on_with_the_amount_of_a_share_it_took_back() -> None:
 
 def test_bits() -> None:
     assert list(bits(0)) == [] and list(bits(0b1011 << 70)) == [70, 71, 73]
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_a_device_whose_capacity_is_in_use_gives_its_counters_back(profile: str) -> None:
+    """It is given whole now, but a share of before still holds most of it: an `All` request gets as far as its counters."""
+    memory = {"memory": {"value": "8Gi"}}
+    slices = [
+        piece(
+            device("a", capacity=memory, consumesCounters=uses("2")),
+            device("b", consumesCounters=uses("2")),
+            of=2,
+        ),
+        counters(set_1={"mem": "4"}),
+    ]
+    asked = claim(request(capacity={"requests": {"memory": "4Gi"}}), request(name="plain"))
+    held = {"allocatedCapacity": {"driver-a/pool-1/a": {"memory": "6Gi"}}}
+    read, allocator, _ = typed(case(slices, asked, features=(CAPACITY, PARTITIONS), **held), profile)
+    call = Call(allocator, read.node, read.claims)
+    (with_amount,), (plain,) = call.plan[0].requests
+    first, second = call.candidates.devices
+    before = everything(call.ledger)
+    assert not call.ledger.commit(with_amount, first)
+    assert everything(call.ledger) == before
+    assert call.ledger.commit(plain, second)

@@ -130,6 +130,7 @@ def questions(seed: int) -> tuple[bool, bool]:
     forced = 1 << dice.randrange(len(devices)) if dice.random() < 0.2 else 0
     left = {key: amount for one in devices for key, amount in one.pool.counters.items()}
     got = packing.is_possible(wanted, forced, at_first=True)
+    assert packing.is_possible(wanted, forced, at_first=True) is got
     return got, fits(devices, apart, left, wanted, forced)
 
 

@@ -185,3 +185,13 @@ def test_many_claims_do_not_meet_a_recursion_limit() -> None:
     given = case(many, *(claim(request(30), name=f"claim-{n}") for n in range(50)))
     got = picks(given)
     assert got is not None and len(got) == 1500
+
+
+def test_a_claim_that_gets_too_big_after_a_request_for_less_than_nothing() -> None:
+    """The planner's sum lets it through; the API server does not. Only the first claim of a pod is an error."""
+    too_big = (request(-1), request(33, name="b"))
+    assert fault(case(SLICES, claim(*too_big))) == "allocation max size exceeded"
+    for before in (claim(request()), claim()):
+        assert picks(case(SLICES, before, claim(*too_big, name="claim-1"))) is None
+    enough = case(SLICES, claim(request()), claim(request(-1), request(2, name="b"), name="claim-1"))
+    assert picks(enough) == ["req-0=one", "b=two", "b=three"]

@@ -254,3 +254,12 @@ def test_nothing_runs_away() -> None:
     for name, (calls, cost, steps) in works.items():
         assert calls < MOST_CALLS, name
         assert cost < COST_LIMIT + MOST_OF_ONE_CALL and steps <= COST_LIMIT, name
+
+
+@pytest.mark.parametrize("below", ["name.part", "name.part.part", "name.part.part.part"])
+def test_what_lies_below_an_attributes_value_may_be_of_any_size(below: str) -> None:
+    """An attribute has nothing below it; Kubernetes' estimate does not know that, and such a selector is too complex."""
+    text = f'{A}.{below}.lowerAscii() == "a"'
+    assert selector(text).estimated_cost > 10**18
+    found = check_selector(text, Path("spec"), stored=False)
+    assert [(one.reason, "exceeds cost limit" in one.message) for one in found] == [(Reason.FORBIDDEN, True)]

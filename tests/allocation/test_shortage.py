@@ -175,3 +175,52 @@ def test_as_many_shares_as_there_are_devices(last: Json) -> None:
     got = picks(case(slices, asked, features=(CAPACITY, LIST)), "correct")
     assert got is not None
     assert [one.split("=")[1] for one in got] == ["X11", "Y", "s0", "s1", "s2"]
+
+
+def test_an_alternative_that_no_device_serves_does_not_make_the_claim_smaller() -> None:
+    """By number one of each would do, but only the twenties have devices: two of those are more than a result may hold."""
+    none = wish(1, deviceClassName="class-b")
+    asked = claim(*(first(none, wish(20), name=name) for name in "ab"), constraints=DISTINCT, name="claim-1")
+    fits, number = steps(case([piece(*unlike(60))], claim(request(4)), asked, features=(LIST,)))
+    assert not fits and number < 60
+    smaller = claim(*(first(none, wish(16), name=name) for name in "ab"), constraints=DISTINCT)
+    assert steps(case([piece(*unlike(60))], smaller, features=(LIST,)))[0]
+
+
+@pytest.mark.parametrize(("lacking", "fits"), [(0, True), (1, False)])
+def test_a_card_with_too_many_ways_to_use_it_is_counted_at_least(lacking: int, fits: bool) -> None:
+    """Of each kind eleven of twelve; all needs differ, so that the ways are thousands, and the least of all is one too much."""
+    kinds = {"X": 1, "Y": 3}
+    made = [
+        device(f"{kind}{n}", attributes={"type": {"string": kind}}, consumesCounters=uses(str(unit << n)))
+        for kind, unit in kinds.items()
+        for n in range(12)
+    ]
+    least = sum(unit << n for unit in kinds.values() for n in range(11))
+    requests = [
+        request(11, f'device.attributes["driver-a"].type == "{kind}"', name=kind.lower()) for kind in kinds
+    ]
+    slices = [piece(*made, of=2), counters(set_1={"mem": str(least - lacking)})]
+    found, number = steps(case(slices, claim(*requests), features=(PARTITIONS,)))
+    assert found is fits and number < 60
+
+
+@pytest.mark.parametrize(("room", "fits"), [(7, True), (6, False)])
+def test_constraints_with_many_values_are_not_tried_with_each_others(room: int, fits: bool) -> None:
+    """Two that may choose one of thirty values each: that is nine hundred choices, and what is left over is one answer."""
+    made = [
+        device(f"d{n}", attributes={"p": {"int": n // 2}, "q": {"int": n // 2}}, consumesCounters=uses("1"))
+        for n in range(60)
+    ]
+    pairs = claim(
+        request(2, name="a"),
+        request(2, name="b"),
+        constraints=[
+            {"matchAttribute": "driver-a/p", "requests": ["a"]},
+            {"matchAttribute": "driver-a/q", "requests": ["b"]},
+        ],
+    )
+    slices = [piece(*made, of=2), counters(set_1={"mem": str(room)})]
+    asked = (pairs, claim(request(3, name="c"), name="claim-1"))
+    found, number = steps(case(slices, *asked, features=(PARTITIONS,)))
+    assert found is fits and number < 60

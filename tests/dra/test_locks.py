@@ -140,3 +140,16 @@ def _leads_to(descriptor: str, directory: Path) -> bool:
         return os.readlink(f"/proc/self/fd/{descriptor}").startswith(str(directory))
     except FileNotFoundError:
         return False
+
+
+async def test_locks_that_are_closed_while_they_are_held_are_free_for_others(tmp_path: Path) -> None:
+    """The process ends: whoever holds them leaves the block without a word."""
+    mine, other = locks(tmp_path), locks(tmp_path, 0.05)
+    async with mine.held(["x"], "a"):
+        mine.close()
+        async with other.held(["x"], "b"):
+            pass
+    async with mine.held(["x"], "a"):
+        with pytest.raises(UnavailableError):
+            async with other.held(["x"], "b"):
+                pass

@@ -512,3 +512,20 @@ def test_the_file_of_today_is_read_tomorrow(tmp_path: Path) -> None:
         b'{"door":"dra","kind":"pci","device":"5","parts":["pci:0000:05:00.0"],"resource":"a.com/x",'
         b'"owner":"ns/c","uid":"u","since":1.5,"confirmed":true}'
     )
+
+
+async def test_a_claim_that_is_given_back_while_it_is_noted_does_not_get_its_devices(tmp_path: Path) -> None:
+    path = tmp_path / "holds"
+    with Holds(path, FakeClock()) as holds:
+        taking_nothing(holds)
+        holds.allocated([])
+        door = holds.claim_door("gpu")
+        taking = asyncio.ensure_future(door.take(A, [gpu(1)]))
+        await asyncio.sleep(0)
+        assert who(holds) == [("gpu-1", "claim default/a")] and not taking.done()
+        await door.give_back(A)
+        with pytest.raises(UnavailableError, match="it took so long to note the holder that it is gone"):
+            await taking
+        assert who(holds) == []
+        await holds.claim_door("gpu").take(B, [gpu(1)])
+    assert on_disk(path) == [("gpu-1", "claim default/b")]

@@ -184,3 +184,13 @@ def test_the_slices_alone() -> None:
     assert [one.name for each in found for one in each.spec.devices or ()] == ["d", "Upper"]
     with pytest.raises(InvalidError):
         read_slices(slices({"metadata": {"name": "s"}, "spec": {"devices": "what"}}))
+
+
+def test_a_pod_that_may_want_devices_is_read_or_told() -> None:
+    """Of one that makes no sense nobody knows; one that surely wants none is passed over."""
+    wants = {"metadata": {"name": "p"}, "spec": {"containers": "what", "resourceClaims": [{"name": "a"}]}}
+    assert faults(as_object("Pod", wants, "v1"))[0].startswith(
+        "Pod.yaml:1: spec.containers: expected `array`"
+    )
+    assert faults(as_object("Pod", {"spec": 7}, "v1")) == ("Pod.yaml:1: spec: expected `object`, got `int`",)
+    assert "spec.containers: Required value" in faults(as_object("Pod", {"metadata": {"name": "p"}}, "v1"))[0]

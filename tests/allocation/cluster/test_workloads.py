@@ -118,6 +118,16 @@ def test_pods_that_ended_want_nothing() -> None:
     ended = pod("a", named("gone"))
     ended.raw["status"] = {"phase": "Succeeded"}
     assert workloads_of(cluster(ended)) == ()
+    with pytest.raises(InvalidError, match=r"pod default/a has ended \(Succeeded\): it wants no devices"):
+        find_workload(cluster(ended), "pod/a", "default")
+
+
+def test_a_claim_that_the_pod_turned_out_not_to_need_is_none_of_it() -> None:
+    """Its status says so: the entry has no name of a claim."""
+    one = pod("web", FROM_T, named("b"))
+    one.raw["status"] = {"resourceClaimStatuses": [{"name": "x"}, {"name": "b", "resourceClaimName": "b"}]}
+    (got,) = workloads_of(cluster(TEMPLATE, claims(claim(request(), name="b")), one))
+    assert [claim.metadata.name for claim in got.pending] == ["b"] and got.problem == ""
 
 
 def test_all_pending_claims_in_the_order_of_the_files() -> None:
@@ -243,6 +253,8 @@ def test_init_containers_run_one_by_one_and_sidecars_stay(
         ),
         ({}, {"taints": [{"key": "k", "effect": "PreferNoSchedule"}]}, ""),
         ({"nodeSelector": {"zone": "b"}}, {}, "the pod's nodeSelector wants zone=b"),
+        ({"nodeSelector": {"zone": "a"}}, {}, ""),
+        ({"nodeSelector": {"zone": "a", "zones": "b"}}, {}, "the pod's nodeSelector wants zones=b"),
         ({"affinity": "a"}, {}, ""),
         ({"affinity": "b"}, {}, "the pod's node affinity does not match"),
         ({"affinity": "b", "nodeName": "node-1"}, {"unschedulable": True}, ""),

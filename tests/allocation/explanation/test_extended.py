@@ -172,14 +172,14 @@ def test_the_claim_for_containers_that_stay_and_pass() -> None:
     here = cluster(
         served("cards"),
         node("a"),
-        pod("p", initContainers=[side, first], containers=[last]),
+        pod("p", initContainers=[side, first], containers=[{"name": "n", "image": "i"}, last]),
         asks("q", on="a"),
     )
     (one,) = workloads_of(here)
     ((got, nodes),) = variants(one, here, here.nodes, {})
     requests = got.pending[0].spec.devices.requests
     counts = {entry.name: entry.exactly.count for entry in requests if entry.exactly}
-    assert counts == {"container-0-request-1": 3, "container-1-request-1": 2, "container-2-request-0": 1}
+    assert counts == {"container-0-request-1": 3, "container-1-request-1": 2, "container-3-request-0": 1}
     assert [entry.metadata.name for entry in nodes] == ["a"]
 
 

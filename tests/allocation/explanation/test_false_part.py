@@ -73,3 +73,10 @@ def test_all_terms_false_together_only() -> None:
     """`&&` over values that are no bools by themselves has no term that is false alone."""
     found = find_false_part(selector("[false, true].all(x, x) && true"), GPU, LISTS)
     assert found.text == "[false, true].all(x, x)"
+
+
+def test_what_is_too_much_work_to_narrow_down_is_shown_whole() -> None:
+    """Each term is compiled with the long text that is bound around it."""
+    terms = " && ".join([*(f"s != '{number}'" for number in range(200)), "s == 'z'"])
+    text = f"cel.bind(s, '{'x' * 5000}', {terms})"
+    assert find_false_part(selector(text), GPU, LISTS).text in (text, terms)

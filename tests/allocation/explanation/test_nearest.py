@@ -76,3 +76,10 @@ def test_only_requests_that_are_short() -> None:
 
 def test_without_a_part() -> None:
     assert without_part("a && b", FalsePart("b", 5, {})) == "a && true"
+
+
+def test_of_many_false_terms_the_first_are_told() -> None:
+    terms = [f"{SIZE} == {number}" for number in range(100, 140)]
+    (got,) = misses(claim(request(1, " && ".join(terms))), made("a", "M", 1))
+    told = [term.part.text for term in got.false_terms]
+    assert 1 < len(told) < len(terms) and told == terms[: len(told)]

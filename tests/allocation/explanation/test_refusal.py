@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from dray.allocation.cases import allocator_of, read_case
-from dray.allocation.explanation.refusal import Check, explain, holders_of
+from dray.allocation.explanation.nearest import NearestMisses
+from dray.allocation.explanation.refusal import Check, Explainer, explain, holders_of
+from dray.allocation.features import Features
 from dray.allocation.profiles import CORRECT
 from dray.allocation.selector import CompiledSelectors
 from tests.allocation.dumps import HOLDS, claims, holding, situation, slices
@@ -187,3 +191,34 @@ def test_counts_agree_with_the_search() -> None:
         if fits:
             assert not any(one.is_short for one in refusal.requests if "/" not in one.request)
     assert fitting > 50
+
+
+def test_a_class_with_a_selector_of_no_known_kind_is_an_error_of_each_device_and_of_no_term() -> None:
+    """As a newer Kubernetes may have them: there is no text of which a part could be false."""
+    classes = [{"metadata": {"name": "class-a"}, "spec": {"selectors": [{}]}}]
+    read, allocator, _ = typed(case([piece(*devices("a", "b"))], claim(request(1, X)), classes=classes))
+    explainer = Explainer(allocator, {})
+    refusal = explainer.explain(read.node, read.claims)
+    assert refusal.requests[0].removed == {Check.ERROR: 2}
+    (miss,) = NearestMisses(allocator, CompiledSelectors(Features()), Features(), explainer).find(
+        read.node, read.claims, refusal
+    )
+    assert miss.checks == (Check.ERROR,) and "CEL expression empty" in miss.error
+    assert not [term for term in miss.false_terms if term.is_class]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "left"),
+    [
+        ("matchAttribute", "no more than 1 of 3 devices left have the same value, 2 are wanted"),
+        ("distinctAttribute", None),
+    ],
+)
+def test_values_of_no_known_kind_are_like_no_other(constraint: str, left: str | None) -> None:
+    made = [device(f"d{n}", attributes={"numa": value}) for n, value in enumerate(({}, {}, {"int": 1}))]
+    classes = [{"metadata": {"name": "class-a"}, "spec": {}}]
+    wanted = claim(request(2), constraints=[{constraint: "driver-a/numa"}])
+    read, allocator, _ = typed(case([piece(*made)], wanted, classes=classes), "correct")
+    assert (allocator.allocate(read.node, read.claims) is None) is (left is not None)
+    told = explain(allocator, read.node, read.claims).obstacles
+    assert told == ((f"{constraint} driver-a/numa of claim claim-0: {left}",) if left else ())

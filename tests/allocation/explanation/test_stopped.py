@@ -12,9 +12,10 @@ from dray.allocation.explanation.explain import Explanation, explain_workload
 from dray.allocation.explanation.nearest import NearestMisses
 from dray.allocation.explanation.refusal import Explainer
 from dray.cli.refusal_view import reasons_lines
-from tests.allocation.dumps import claims, situation, slices
+from tests.allocation.dumps import claims, holding, situation, slices
 from tests.allocation.world import Json, claim, device, piece, request
 
+TAINT = {"key": "k", "effect": "NoSchedule"}
 FITS, NOT = claim(request()), claim(request(3))
 
 
@@ -88,3 +89,19 @@ def test_a_simulation_says_which_node_was_stopped(seconds: float) -> None:
     assert got.fits == 0
     assert got.first is not None and got.first.shortage is not None
     assert ("was stopped" in str(got.first.shortage)) is (seconds < 1)
+
+
+def test_what_was_tried_in_time_is_told_and_that_more_was_not_tried() -> None:
+    """However soon the time is over: each change that is told helps, and where some are left out that is said."""
+    held = tuple(holding(name, f"d{number}") for number, name in enumerate("ab"))
+    made = [device(f"d{number}", taints=[] if number < 3 else [TAINT]) for number in range(5)]
+    one = situation(slices(piece(*made)), claims(claim(request(2)), *held))
+    whole = explained(one).reasons.changes
+    helping = {edit.text for change in whole for edit in (*change.edits, *change.choices)}
+    told = [explained(one.within(1.5, Ticks(first).now)).reasons for first in range(60)]
+    for reasons in told:
+        assert {
+            edit.text for change in reasons.changes for edit in (*change.edits, *change.choices)
+        } <= helping
+        assert reasons.is_cut_off or reasons.changes in ((), whole)
+    assert any(one.is_cut_off and one.changes for one in told) and told[-1].changes == whole

@@ -209,3 +209,14 @@ def test_every_change_of_random_cases_helps() -> None:
             told += 1
             assert helps(given, workload, change), (seed, str(change))
     assert refused > 40 and told > 10
+
+
+def test_more_holders_than_three_must_go_and_those_that_may_stay_do() -> None:
+    held = tuple(holding(name, f"d-{name}") for name in "abcde")
+    every = piece(*devices(*(f"d-{name}" for name in "abcdef")))
+    (free, *_) = changes(claim(request(5)), every, held=held)
+    gone = ", ".join(f"driver-a/pool-1/d-{name} (claim default/{name})" for name in "abcd")
+    assert free == f"free {gone}"
+    two = (*held[:3], holding("big", "d-d", "d-e"))
+    (free, *_) = changes(claim(request(6)), every, held=two)
+    assert free.count("(claim default/big)") == 2 and free.count("driver-a/") == 5

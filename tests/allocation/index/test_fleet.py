@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation.features import Features, Tier
-from dray.allocation.index.fleet import EVERY_NODE, Fleet
+from dray.allocation.index.fleet import EVERY_NODE, KEPT_COMBINATIONS, Fleet
 from dray.allocation.pools import Slices, gather_pools
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
 from dray.api.codec.json_codec import view
@@ -93,3 +93,12 @@ def test_counters_of_other_nodes_count_only_where_they_are_not_in_order(profile:
     assert changed == (EVERY_NODE if profile is KUBERNETES_1_36 else {"node-1"})
     assert made.pools_for(node("node-2")) == ()
     assert [pool.is_usable for pool in made.pools_for(node("node-1"))] == [True]
+
+
+def test_more_nodes_of_their_own_kind_than_are_remembered_see_the_pools_they_should() -> None:
+    made = fleet(slice_of("a", name="s1", nodeSelector=in_region("r0", "r1", f"r{KEPT_COMBINATIONS}")))
+    seen = [
+        number for number in range(KEPT_COMBINATIONS + 1) if made.pools_for(node("n", region=f"r{number}"))
+    ]
+    assert seen == [0, 1, KEPT_COMBINATIONS]
+    assert made.pools_for(node("n", region="r1")) and not made.pools_for(node("n", region="r2"))

@@ -17,7 +17,7 @@ from dray.allocation.index import matches
 from dray.allocation.index.index import Index
 from dray.allocation.profiles import CORRECT, PROFILES, Profile
 from dray.allocation.selector import CompiledSelectors
-from dray.api.codec.json_codec import to_raw
+from dray.api.codec.json_codec import to_raw, view
 from dray.api.core.node import Node
 from dray.api.meta import ObjectMeta
 from dray.api.resource.claim import ResourceClaim
@@ -25,7 +25,19 @@ from dray.errors import InvalidError
 from tests.allocation.generate import generate_case
 from tests.allocation.odd_cases import odd_case
 from tests.allocation.random_cases import random_case
-from tests.allocation.world import CAPACITY, case, claim, device, devices, piece, request
+from tests.allocation.world import (
+    CAPACITY,
+    PARTITIONS,
+    TAINTS,
+    case,
+    claim,
+    counters,
+    device,
+    devices,
+    piece,
+    request,
+    uses,
+)
 from tests.campaign import campaign
 from tests.cases import read_cases
 
@@ -224,3 +236,58 @@ def test_what_matchers_remember_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPa
             assert [one.device for one in found.results[0].devices.results] == [f"d{number % 25}"]
         sizes.append(index.matchers.kept.size)
     assert max(sizes) < 20_000
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_a_selector_of_no_known_kind_is_the_same_error(profile: Profile) -> None:
+    classes = [
+        {"metadata": {"name": "class-a"}, "spec": {"selectors": [{"cel": {"expression": text}}, {}]}}
+        for text in ("device.driver == 'driver-a'", "device.driver == 'driver-b'")
+    ]
+    for one, is_fault in zip(classes, (True, False), strict=True):
+        read = read_case(case([piece(*devices("a"))], claim(request()), classes=[one]))
+        found = check_same(*pair(read, profile), read.node, read.claims)
+        assert (found is not None and found[0] == "AllocationError") is is_fault
+        assert not is_fault or "CEL expression empty" in found[1]
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize(("count", "fits"), [(1, True), (2, True), (3, False)])
+def test_counters_stand_in_the_way_of_several_devices(profile: Profile, count: int, fits: bool) -> None:
+    """Counting alone sees four devices; their counters let two be had."""
+    parts = [device(f"part-{n}", consumesCounters=uses("1")) for n in range(4)]
+    slices = [piece(*parts, of=2), counters(set_1={"mem": "2"})]
+    read = read_case(case(slices, claim(request(count)), features=(PARTITIONS,)))
+    assert (check_same(*pair(read, profile), read.node, read.claims) is not None) is fits
+
+
+def test_what_was_forgotten_for_want_of_room_is_worked_out_again() -> None:
+    """Claims of more shapes than the index remembers, each asked about twice, on two nodes."""
+    taint = {"key": "k", "value": "v1", "effect": "NoSchedule"}
+    read = read_case(case([piece(device("a", taints=[taint]), device("b"))], claim(), features=(TAINTS,)))
+    index = Index(options_of(read, CORRECT), classes=read.classes, slices=read.slices)
+    asked = [
+        view(claim(request(2, tolerations=[{"key": "k", "value": f"v{n}"}])), ResourceClaim)
+        for n in range(matches.KEPT_MATCHERS + 1)
+    ]
+    for one in (*asked, *asked[:3]):
+        tolerates = one.spec.devices.requests[0].exactly
+        assert tolerates is not None
+        fits = tolerates.tolerations[0].value == "v1"
+        assert index.attempt((one,)).feasible([read.node, OTHER]) == ([read.node] if fits else [])
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_a_device_of_another_node_that_draws_on_counters_nobody_has(profile: Profile) -> None:
+    """Its slice is nobody's fault here: of what it holds the counters that are known are charged."""
+    far = device("far", consumesCounters=[*uses("1"), *uses("1", counter="unknown")])
+    slices = [
+        piece(device("a", consumesCounters=uses("1")), device("b", consumesCounters=uses("1")), of=3),
+        piece(far, name="slice-2", of=3, nodeName="node-2"),
+        counters(of=3, set_1={"mem": "2"}),
+    ]
+    for held in ([], ["driver-a/pool-1/far"]):
+        for count in (1, 2):
+            given = case(slices, claim(request(count)), features=(PARTITIONS,), allocatedDevices=held)
+            read = read_case(given)
+            check_same(*pair(read, profile), read.node, read.claims)

@@ -58,12 +58,20 @@ class Cluster:
     def publishers_of(self, driver: str, pool: str) -> Collection[str]:
         if (driver, pool) == ("gpu.example.com", "spread"):
             return ("",)
-        of_nodes = {"n1": ("n1",), "n1-more": ("n1",), "n2-more": ("n2",), "both": ("n1", "n2")}
+        of_nodes = {
+            "n1": ("n1",),
+            "n1-more": ("n1",),
+            "n1/gpus": ("n1",),
+            "n2-more": ("n2",),
+            "n2/gpus": ("n2",),
+            "both": ("n1", "n2"),
+        }
         return of_nodes.get(pool, ()) if driver == "gpu.example.com" else ()
 
     def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         pods = {("pods", "ns", "mine"): MINE, ("pods", "ns", "theirs"): THEIRS}
         slices = {(SLICES, "", f"s-{one}"): {"spec": {"nodeName": one}} for one in ("n1", "n2")}
+        slices[SLICES, "", "s-everywhere"] = {"spec": {"allNodes": True}}
         nodes = {("nodes", "", one): {"metadata": {"name": one}} for one in ("n1", "n2")}
         return {**pods, **slices, **nodes}.get((resource, namespace, name))
 
@@ -206,6 +214,9 @@ def test_a_node_reads_only_its_own_slices_by_name() -> None:
         assert not may(N1, Asked("get", SLICES, name=name)), name
         assert not may(N1, Asked("get", SLICES, name=name, fields=OTHER)), name
     assert not may(N1, Asked("deletecollection", SLICES, fields=OTHER))
+    for name in ("s-n1", "s-everywhere", "none"):
+        assert not may(node("n2"), Asked("get", SLICES, name=name)), name
+    assert may(node("n2"), Asked("get", SLICES, name="s-n2"))
 
 
 def test_objects_decide_what_names_cannot() -> None:
@@ -227,9 +238,12 @@ def test_objects_decide_what_names_cannot() -> None:
     [
         ("n1", True),
         ("n1-more", True),
+        ("n1/gpus", True),
         ("new", True),
+        ("n2/new", True),
         ("n2", False),
         ("n2-more", False),
+        ("n2/gpus", False),
         ("both", False),
         ("spread", False),
     ],
@@ -242,7 +256,30 @@ def test_a_node_publishes_in_pools_that_nobody_else_has(pool: str, may_be_its_ow
     assert may_change(asked, {"spec": spec}, None)  # what is there already may go
 
 
-@pytest.mark.parametrize("pool", ["n2", "n2-more", "both", "spread", "new", None])
+def test_the_pool_of_another_node_is_another_one_for_another_driver() -> None:
+    spec = {"nodeName": "n1", "driver": "nic.example.com"}
+    for pool, may_be_its_own in (
+        ("n2-more", True),
+        ("both", True),
+        ("spread", True),
+        ("n1", True),
+        ("n2", False),
+    ):
+        found = {"spec": {**spec, "pool": {"name": pool}}}
+        assert may_change(Asked("create", SLICES), None, found) is may_be_its_own, pool
+
+
+@pytest.mark.parametrize("pool", ["n1", "n1-more", "n1/gpus"])
+def test_a_node_reports_on_devices_of_all_of_its_pools(pool: str) -> None:
+    asked = Asked("patch", CLAIMS, "ns", "used", "status")
+    entry = {"driver": "gpu.example.com", "pool": pool, "device": "d"}
+    assert may_change(asked, {"status": {"devices": [entry]}}, {"status": {"devices": []}})
+    assert may_change(asked, {"status": {"devices": []}}, {"status": {"devices": [entry]}})
+    foreign = {**entry, "driver": "nic.example.com"}
+    assert not may_change(asked, {"status": {"devices": []}}, {"status": {"devices": [entry, foreign]}})
+
+
+@pytest.mark.parametrize("pool", ["n2", "n2-more", "n2/gpus", "n1/", "both", "spread", "new", None])
 def test_a_node_reports_on_devices_of_its_own_pools_only(pool: str | None) -> None:
     asked = Asked("patch", CLAIMS, "ns", "used", "status")
     entry = {"driver": "gpu.example.com", "pool": pool, "device": "d"}

@@ -121,3 +121,18 @@ def test_a_place_that_cannot_be_used_is_told_as_an_error_of_ours(tmp_path: Path)
     (tmp_path / "link").symlink_to("nowhere")
     with pytest.raises(Error, match="make the directory"):
         Tokens(tmp_path / "link" / "below" / "tokens.json").issue(admin())
+
+
+def test_a_damaged_file_is_told_once_until_it_is_another_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every request looks at it."""
+    path = tmp_path / "tokens.json"
+    tokens = Tokens(path)
+    token = tokens.issue(admin())
+    for text in ("{", "{", "[]", "[]"):
+        path.write_text(text)
+        for _ in range(3):
+            assert tokens.identity(f"Bearer {token}") == admin()
+    told = [one for one in caplog.records if "cannot be read again" in one.getMessage()]
+    assert len(told) == 2

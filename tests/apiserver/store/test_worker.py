@@ -73,3 +73,21 @@ async def test_nothing_that_was_submitted_before_an_unknown_error_runs_after_it(
         await failed
     assert await worker.stop(5)
     assert ran == []
+
+
+async def test_an_error_that_nobody_waits_for_any_more_harms_nobody() -> None:
+    door = threading.Event()
+    worker = Worker("w", lambda: None)
+    worker.start()
+
+    def fail_late() -> None:
+        door.wait(PATIENCE)
+        raise NotFoundError("no")
+
+    given_up = [worker.submit(fail_late), worker.submit(lambda: 7)]
+    for future in given_up:
+        future.cancel()
+    door.set()
+    assert await worker.submit(lambda: 8) == 8
+    assert all(future.cancelled() for future in given_up)
+    assert await worker.stop(PATIENCE)

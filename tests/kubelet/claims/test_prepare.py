@@ -322,3 +322,14 @@ async def test_many_pods_at_once(world: World, driver: Driver) -> None:
         await asyncio.gather(*(manager.unprepare(pod) for pod in pods))
         assert driver.prepared == set()
     assert decode((world.directory / FILE_NAME).read_bytes()) == ()
+
+
+async def test_a_claim_that_turned_out_not_to_be_needed_is_passed_over(world: World, driver: Driver) -> None:
+    """Its status has no name: the scheduler found the devices without it."""
+    entry = PodResourceClaim(name="none", resource_claim_template_name="t")
+    pod = pod_of("pod", entry, direct("c"), uses=[("c", "")], statuses=[PodResourceClaimStatus(name="none")])
+    world.api.add(claim_of("c"))
+    async with driver.serving(), world.running(driver) as manager:
+        await manager.prepare(pod)
+        assert manager.cdi_devices(pod, pod.spec.containers[0]) == ("a.io/dev=c",)
+    assert driver.calls == [("prepare", ("c",))]

@@ -41,6 +41,17 @@ def test_a_claim_from_a_template() -> None:
     assert resolve(pod_of(statuses=[PodResourceClaimStatus(name="gpu")]), TEMPLATE) is None
 
 
+def test_the_status_of_another_claim_says_nothing_of_this_one() -> None:
+    others = [
+        PodResourceClaimStatus(name="nic", resource_claim_name="pod-nic-x"),
+        PodResourceClaimStatus(name="gpu2"),
+    ]
+    with pytest.raises(UnavailableError, match="not created yet"):
+        resolve(pod_of(statuses=others), TEMPLATE)
+    made = PodResourceClaimStatus(name="gpu", resource_claim_name="pod-gpu-x")
+    assert resolve(pod_of(statuses=[*others, made]), TEMPLATE) == ClaimName("pod-gpu-x", from_template=True)
+
+
 def test_a_claim_that_is_not_made_yet() -> None:
     with pytest.raises(UnavailableError) as caught:
         resolve(pod_of(), TEMPLATE)

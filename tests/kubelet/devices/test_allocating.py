@@ -11,6 +11,7 @@ import pytest
 from dray.api.core import Pod
 from dray.api.core.pod import ContainerExtendedResourceRequest, PodExtendedResourceClaimStatus, PodStatus
 from dray.errors import Error, ProtocolError, UnavailableError
+from dray.kubelet.devices.known import GRACE
 from dray.kubelet.pods.contract import RunOptions
 from dray.kubelet.rejection import unexpected
 from dray.kubelet.topology.hints import Hint
@@ -384,3 +385,22 @@ async def test_the_second_resource_fails_and_the_first_stays_until_the_pod_ends(
     node.active = {"next"}
     await node.manager.allocate(simple("next", res1=1), container(res1=1))
     assert node.in_use() == node.ids(simple("next")) == {"d1"}
+
+
+async def test_a_resource_that_is_given_up_while_its_plugin_is_asked_is_not_granted(node: SmallNode) -> None:
+    """Its plugin answers at last, but went away so long ago that the node does not have the resource any more."""
+    plugin = SmallPlugin(preferred=True)
+    node.plug(RESOURCE, devices("d1", "d2"), plugin)
+
+    async def be_given_up(call: str) -> None:
+        node.manager.disconnected(RESOURCE, plugin)
+        await node.clock.advance(GRACE + 1)
+        assert node.manager.capacity().deleted == (RESOURCE,)
+
+    plugin.before = be_given_up
+    text = f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0"
+    assert await refused(node, simple("pod", res1=1)) == text
+    assert plugin.calls == [] and node.ids(simple("pod")) == set()
+    plugin.before = None
+    node.plug(RESOURCE, devices("d1", "d2"), plugin)
+    await node.admit(simple("next", res1=2))

@@ -204,3 +204,12 @@ def test_what_nobody_has_listed_yet_is_stale() -> None:
         assert (one := known.get(name)) is not None and one.is_stale
     known.listed(RESOURCE, devices("d1"), plugin)
     assert (one := known.get(RESOURCE)) is not None and not one.is_stale
+
+
+def test_the_end_of_a_plugin_that_nobody_knows_changes_nothing() -> None:
+    known, plugin = KnownDevices(), SmallPlugin()
+    known.stopped(OTHER, plugin, 0.0)
+    known.connected(RESOURCE, plugin)
+    known.listed(RESOURCE, devices("d1"), plugin)
+    known.stopped(OTHER, plugin, 0.0)
+    assert list(known) == [RESOURCE] and counts(known) == (1, 1)

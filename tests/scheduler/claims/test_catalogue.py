@@ -8,6 +8,7 @@ from dray.scheduler.claims.outcome import SUCCESS, Status
 from dray.scheduler.claims.pre_filter import pre_filter
 from dray.scheduler.claims.tracking import Tracker
 from tests.scheduler.claims.driving import World, settings_with
+from tests.scheduler.claims.node_objects import taking
 from tests.scheduler.claims.objects import DRIVER, GPU, NOW, claim, device_class, node, pod, slice_of
 
 RULE = view(
@@ -64,3 +65,26 @@ def test_every_change_counts() -> None:
     tracker.catalogue.remove_slice("slice-worker")
     tracker.catalogue.remove_node("worker")
     assert tracker.revision == before + 2
+
+
+def test_what_devices_take_from_a_node_goes_with_their_slice() -> None:
+    slices = [slice_of("worker", taking(cpu="1")), slice_of("worker-2", "plain")]
+    tracker = World(slices=slices, settings=settings_with(node_resources=True)).start().tracker
+    mappings = tracker.catalogue.mappings
+    assert mappings is not None and not mappings.is_empty
+    tracker.catalogue.remove_slice("slice-worker-2")
+    assert not mappings.is_empty
+    tracker.catalogue.remove_slice("slice-worker")
+    assert mappings.is_empty
+
+
+def test_a_rule_that_nobody_knows_changes_nothing_when_it_goes() -> None:
+    tracker = (
+        World([claim()], [slice_of()], settings=settings_with("DRADeviceTaintRules=true")).start().tracker
+    )
+    tracker.catalogue.set_rule(RULE)
+    before = tracker.revision
+    tracker.catalogue.remove_rule("another")
+    assert tracker.revision == before
+    tracker.catalogue.remove_rule("out-of-order")
+    assert tracker.revision == before + 1

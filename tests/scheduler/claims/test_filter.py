@@ -156,3 +156,10 @@ def test_feasible_ends_with_a_failure() -> None:
         status = filter_of(world.start().tracker, user).feasible([node()])
         assert isinstance(status, Status)
         assert status.code is Code.ERROR
+
+
+def test_nothing_is_allocated_where_nobody_serves_a_resource() -> None:
+    world = replace(FREE, claims=[], classes=[device_class(resource=GPU)])
+    asked = filter_of(world.start().tracker, pod(containers=[container("con0", gpu=1, nic=1)]))
+    assert asked.allocate(node()) == asked.check(node()).status == unresolvable("cannot fit resource")
+    assert isinstance(asked.allocate(node(nic="1")), NodeAllocation)

@@ -32,6 +32,7 @@ from tests.scheduler.claims.objects import (
     Json,
     allocated,
     claim,
+    device,
     pod,
     request,
     slice_of,
@@ -208,3 +209,24 @@ def test_a_filter_asks_who_has_the_claim() -> None:
     assert elsewhere.drive(user()).filtered == {
         "worker": unresolvable("resourceclaim not available on the node")
     }
+
+
+def test_devices_that_take_nothing_beside_others_that_do() -> None:
+    """Also where the node is full: a pod whose devices take nothing is not asked for room."""
+    slices = [slice_of("worker", device("plain"), taking("t", cpu="1"))]
+    nodes = [worker(cpu="0", pods="0")]
+    world = World([claim()], slices, nodes=nodes, settings=ON)
+    cycle = world.drive(user())
+    assert cycle.bound == SUCCESS and cycle.reserved is not None
+    assert told(cycle.reserved.placed) == []
+    both = World([claim(request(count=2))], slices, nodes=nodes, settings=ON).drive(user())
+    assert both.filtered == {"worker": unresolvable("Insufficient cpu")}
+
+
+def test_a_claim_that_no_container_uses_cannot_be_charged_to_one() -> None:
+    slices = [slice_of("worker", taking(cpu="1"))]
+    cycle = World([claim()], slices, nodes=[worker()], settings=ON).drive(
+        user(containers=[container("main")])
+    )
+    text = "node-allocatable resource claim not referenced by any container within the pod"
+    assert cycle.filtered == {"worker": unresolvable(f"claim my-claim: {text}")}

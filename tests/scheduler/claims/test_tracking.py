@@ -305,3 +305,15 @@ def test_a_stored_allocation_of_a_claim_that_is_gone_by_now_holds_nothing() -> N
     assert tracker.signal(allocated(), "uid-my-pod")
     tracker.store("uid-my-claim", allocated(meta={"resourceVersion": "4"}), 100.0)
     assert tracker.in_flight == ()
+
+
+def test_news_of_claims_that_nobody_knows_change_nothing() -> None:
+    """A claim may go twice, and an allocation may be settled before who wrote it says that it does not know."""
+    tracker = Tracker(DEFAULT)
+    tracker.set_claim(allocated(name="mine"))
+    before = tracker.revision, tracker.allocated()
+    assert tracker.remove_claim(claim(name="other")) is None
+    tracker.linger("uid-other", 9.0, version=5)
+    assert (tracker.revision, tracker.allocated()) == before and tracker.in_flight == ()
+    assert tracker.remove_claim(claim(name="mine")) is not None
+    assert tracker.remove_claim(claim(name="mine")) is None

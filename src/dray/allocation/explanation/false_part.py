@@ -161,10 +161,11 @@ class _Search:
         return [*parts, (start, end)]
 
     def _closing(self, opening: int) -> int:
-        depth = 0
-        for at in range(opening, len(self.tokens.kinds)):
+        """Where the bracket is closed again: in a text that compiles it is."""
+        depth, at = 0, opening
+        while True:
             kind = self.tokens.kinds[at]
             depth += (kind in _OPENING) - (kind in _CLOSING)
             if depth == 0:
                 return at
-        return -1
+            at += 1

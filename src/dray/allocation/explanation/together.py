@@ -12,7 +12,7 @@ from typing import Any
 
 from dray.allocation.allocator import Call
 from dray.allocation.candidates import Candidate, CounterKey
-from dray.allocation.constraints import MISSING, UNKNOWN, Constraint, Distinct, Match
+from dray.allocation.constraints import UNKNOWN, Constraint, Distinct, Match
 from dray.allocation.counters import counters_left
 from dray.allocation.features import Tier
 from dray.allocation.requests import PlannedClaim, Request, claim_name
@@ -112,13 +112,13 @@ def _distinct(constraint: Constraint, wanted: Sequence[_Wanted]) -> str:
 
 
 def _values(constraint: Constraint, candidate: Candidate) -> Iterator[Any]:
-    """One by one; a value of no known kind is like no other."""
+    """One by one; a value of no known kind is like no other. A device without one was taken out by the constraint before."""
     kind, value = found = constraint.value(candidate)
     if found == UNKNOWN:
         yield kind, candidate.slot
-    elif found != MISSING and isinstance(value, frozenset):
+    elif isinstance(value, frozenset):
         yield from ((kind, one) for one in value)
-    elif found != MISSING:
+    else:
         yield found
 
 

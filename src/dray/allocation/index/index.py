@@ -60,7 +60,6 @@ class Index:
         *,
         classes: Iterable[DeviceClass] = (),
         slices: Iterable[ResourceSlice] = (),
-        claims: Iterable[ResourceClaim] = (),
         before: AllocatedState | None = None,
         new_share_id: NewShareID | None = None,
     ) -> None:
@@ -81,8 +80,6 @@ class Index:
         self.set_classes(classes)
         for one in slices:
             self.set_slice(one)
-        for claim in claims:
-            self.set_claim(claim)
 
     def set_classes(self, classes: Iterable[DeviceClass]) -> None:
         """All device classes as they are now; of several with one name the first counts."""
