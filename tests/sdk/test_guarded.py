@@ -19,6 +19,7 @@ import pytest
 
 from dray.api.codec import load_documents
 from dray.apiserver.http.server import Address
+from dray.controllers.guard.callers import PARAMETERS_PATH, secret_at
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.sdk.skeleton import parse_name, write
 from tests.waiting import PATIENCE
@@ -66,7 +67,8 @@ async def guard(directory: Path, packages: Path, *flags: str) -> AsyncIterator[A
             context = ssl.create_default_context(cafile=str(directory / "guard/ca.crt"))
             connector = aiohttp.TCPConnector(ssl=context)
             async with aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector) as session:
-                yield Asking(session, f"/parameters/{(directory / 'guard/path.secret').read_text()}")
+                secret = secret_at(PARAMETERS_PATH, (directory / "guard/path.secret").read_text().strip())
+                yield Asking(session, f"{PARAMETERS_PATH}/{secret}")
         finally:
             process.terminate()
             await asyncio.wait_for(process.communicate(), 60)
