@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ async def test_an_error_that_nobody_waits_for_any_more_harms_nobody() -> None:
         door.wait(PATIENCE)
         raise NotFoundError("no")
 
-    given_up = [worker.submit(fail_late), worker.submit(lambda: 7)]
+    given_up: list[asyncio.Future[Any]] = [worker.submit(fail_late), worker.submit(lambda: 7)]
     for future in given_up:
         future.cancel()
     door.set()
