@@ -133,6 +133,14 @@ def test_best_fit_takes_the_node_that_loses_least() -> None:
         Policy.BEST_FIT: "n-2",
     }
     assert place(one.allocator, (), one.cluster.claims, Policy.BEST_FIT) is None
+    # In the other order too; of equal ones the first; and what does not fit is passed over.
+    more = situation(
+        slices(group("n-0"), group("n-1", 0, 1), group("n-2", 0, 1), group("n-3", 0, 0)),
+        claims(claim(request())),
+    )
+    for policy in Policy:
+        best = place(more.allocator, more.cluster.nodes, more.cluster.claims, policy)
+        assert best is not None and best.node.metadata.name == "n-1"
 
 
 def test_best_fit_finds_a_fit_whenever_first_fit_does() -> None:

@@ -206,6 +206,20 @@ def test_a_class_with_a_selector_of_no_known_kind_is_an_error_of_each_device_and
     assert miss.checks == (Check.ERROR,) and "CEL expression empty" in miss.error
 
 
+def test_of_a_selector_of_no_known_kind_no_part_is_false() -> None:
+    """The one before it is false on every device, so that it is never reached."""
+    text = 'device.driver == "driver-b"'
+    never = {"cel": {"expression": text}}
+    classes = [{"metadata": {"name": "class-a"}, "spec": {"selectors": [never, {}]}}]
+    read, allocator, _ = typed(case([piece(*devices("a", "b"))], claim(request()), classes=classes))
+    explainer = Explainer(allocator, {})
+    refusal = explainer.explain(read.node, read.claims)
+    assert refusal.requests[0].removed == {Check.CLASS: 2}
+    finder = NearestMisses(allocator, CompiledSelectors(Features()), Features(), explainer)
+    (miss,) = finder.find(read.node, read.claims, refusal)
+    assert [(term.number, term.part.text) for term in miss.false_terms] == [(0, text)]
+
+
 @pytest.mark.parametrize(
     ("constraint", "left"),
     [

@@ -279,7 +279,7 @@ def test_what_was_forgotten_for_want_of_room_is_worked_out_again() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
 def test_a_device_of_another_node_that_draws_on_counters_nobody_has(profile: Profile) -> None:
-    """Its slice is nobody's fault here: of what it holds the counters that are known are charged."""
+    """It makes the pool invalid on every node, whether it is in use or not."""
     far = device("far", consumesCounters=[*uses("1"), *uses("1", counter="unknown")])
     slices = [
         piece(device("a", consumesCounters=uses("1")), device("b", consumesCounters=uses("1")), of=3),
@@ -290,4 +290,15 @@ def test_a_device_of_another_node_that_draws_on_counters_nobody_has(profile: Pro
         for count in (1, 2):
             given = case(slices, claim(request(count)), features=(PARTITIONS,), allocatedDevices=held)
             read = read_case(given)
-            check_same(*pair(read, profile), read.node, read.claims)
+            found = check_same(*pair(read, profile), read.node, read.claims)
+            assert found == ("NodeAllocationError", "invalid resource pools were encountered")
+
+
+@pytest.mark.parametrize(("wanted", "fits"), [(12, True), (13, False)])
+def test_many_requests_are_counted_like_few(wanted: int, fits: bool) -> None:
+    requests = [request(name=f"r{number}") for number in range(wanted)]
+    given = case([piece(*devices(*(f"d{number}" for number in range(12))))], claim(*requests))
+    read = read_case(given)
+    assert (check_same(*pair(read, CORRECT), read.node, read.claims) is not None) is fits
+    none = read_case({**given, "slices": []})
+    assert check_same(*pair(none, CORRECT), none.node, none.claims) is None

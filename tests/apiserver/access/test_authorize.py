@@ -70,7 +70,7 @@ class Cluster:
 
     def get(self, resource: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         pods = {("pods", "ns", "mine"): MINE, ("pods", "ns", "theirs"): THEIRS}
-        slices: dict[tuple[str, str, str], Any] = {
+        slices: dict[tuple[str, str, str], dict[str, Any]] = {
             (SLICES, "", f"s-{one}"): {"spec": {"nodeName": one}} for one in ("n1", "n2")
         }
         slices[SLICES, "", "s-everywhere"] = {"spec": {"allNodes": True}}

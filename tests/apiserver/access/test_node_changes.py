@@ -102,12 +102,12 @@ def test_all_labels_that_it_may_not_set_are_named_in_order() -> None:
 )
 def test_the_status_of_a_pod_grants_it_no_claim(field: str, granted: Any) -> None:
     why = f"a node may not change status.{field}: it would grant itself a claim"
+    empty = {**pod(), "status": {"phase": "Running", field: None}}
     plain, with_claim = pod(phase="Pending"), pod(phase="Running", **{field: granted})
     assert pod_fault("n1", "status", plain, with_claim) == why
     assert pod_fault("n1", "status", with_claim, plain) == why
     assert pod_fault("n1", "status", with_claim, pod(phase="Failed", **{field: granted})) == ""
-    without: dict[str, Any] = {"phase": "Running", field: None}
-    assert pod_fault("n1", "status", plain, pod(**without)) == ""
+    assert pod_fault("n1", "status", plain, empty) == ""
     assert pod_fault("n1", "status", pod("n2"), pod("n2")) == "a node may only do this to its own"
 
 
@@ -136,12 +136,9 @@ def test_a_slice_is_on_this_node_and_in_a_pool_of_its_own() -> None:
         assert slice_fault("n1", device_slice(), found, owns) == f"{why} node 'n1'"
         assert slice_fault("n1", found, None, owns) == ""
     moved = "its spec.nodeName must be 'n1', before and after"
-    for before, after in (
-        (device_slice("n2"), None),
-        (device_slice("n2"), device_slice()),
-        (None, device_slice("n2")),
-    ):
-        assert slice_fault("n1", before, after, owns) == moved
+    other = device_slice("n2")
+    for old, new in ((other, None), (other, device_slice()), (None, other)):
+        assert slice_fault("n1", old, new, owns) == moved
     assert slice_fault("n1", None, {"spec": {"nodeName": "n1"}}, owns).startswith("spec.pool.name: pool None")
 
 

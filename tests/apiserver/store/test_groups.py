@@ -182,6 +182,25 @@ async def test_a_writer_that_went_away_undoes_nothing(tmp_path: Path) -> None:
         assert value_of(store.get(A)) == 1
 
 
+async def test_a_failed_commit_is_told_to_those_who_still_wait(tmp_path: Path) -> None:
+    gate = Gate()
+    async with store_at(tmp_path / "s", gate=gate) as store, asyncio.TaskGroup() as group:
+        gate.hold()
+        gone = group.create_task(store.write(put(A, 1)))
+        await reached(gate)
+        other = group.create_task(outcome(store.write(put(B, 1))))
+        await settle()
+        gone.cancel()
+        await settle()
+        gate.fail_before = "SQLITE_FULL"
+        gate.release()
+        assert isinstance(await other, UnavailableError)
+        assert gone.cancelled()
+        gate.fail_before = ""
+        assert (store.get(A), store.get(B)) == (None, None)
+        assert value_of(await store.write(put(A, 2))) == 2
+
+
 async def test_reading_in_a_transaction_waits_for_nothing_when_all_is_durable(tmp_path: Path) -> None:
     gate = Gate()
     async with store_at(tmp_path / "s", gate=gate) as store:

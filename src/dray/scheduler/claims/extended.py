@@ -94,11 +94,10 @@ def served_on(plan: PodClaims, node: Node, class_of: Mapping[str, str]) -> tuple
     return tuple(served)
 
 
-def for_served(plan: PodClaims, served: tuple[str, ...] | None, class_of: Mapping[str, str]) -> ForNode:
-    """What nodes make of the special claim where devices serve these resources."""
-    claim = plan.special
-    if claim is None:
-        return NOTHING
+def for_served(
+    plan: PodClaims, claim: ResourceClaim, served: tuple[str, ...] | None, class_of: Mapping[str, str]
+) -> ForNode:
+    """What nodes make of the special claim of the plan where devices serve these resources."""
     if claim.metadata.name != IN_MEMORY:
         return ForNode(unresolvable("cannot schedule extended resource claim"))
     if served is None:

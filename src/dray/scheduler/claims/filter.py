@@ -174,7 +174,7 @@ class Filter:
         served = served_on(self.plan, node, class_of)
         found = self._found.get(served)
         if found is None:
-            found = self._found[served] = for_served(self.plan, served, class_of)
+            found = self._found[served] = for_served(self.plan, self.plan.special, served, class_of)
         return found
 
     def _asked(self, found: ForNode) -> tuple[int, ...]:
