@@ -13,10 +13,12 @@ def test_the_tree_is_flat_and_drawn_in_the_docstring() -> None:
     classes = [
         kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == "dray.errors"
     ]
-    assert sorted([*drawn, "Error"]) == sorted(kind.__name__ for kind in classes)
-    assert all(kind is errors.Error or kind.__bases__ == (errors.Error,) for kind in classes)
+    assert sorted([*drawn, "Error", "InvariantError"]) == sorted(kind.__name__ for kind in classes)
+    beside = {errors.Error, errors.InvariantError}
+    assert all(kind.__bases__ == ((Exception,) if kind in beside else (errors.Error,)) for kind in classes)
 
 
 @given(st.text())
 def test_an_error_is_one_line(text: str) -> None:
-    assert len(str(errors.InvalidError(text)).splitlines()) <= 1
+    for kind in (errors.InvalidError, errors.InvariantError):
+        assert len(str(kind(text)).splitlines()) <= 1

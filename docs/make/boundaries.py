@@ -13,7 +13,7 @@ from docs.make.made import table
 from dray.api.http_status import HTTP_STATUS
 from dray.apiserver.served import standard
 from dray.cli.exit_codes import EXIT_CODES
-from dray.errors import DeniedError, Error
+from dray.errors import DeniedError, Error, InvariantError
 from dray.wire.status import CODES
 
 
@@ -28,7 +28,7 @@ def boundaries() -> str:
     return table(("class", "meaning", "gRPC", "HTTP", "exit"), rows)
 
 
-def _meaning(kind: type[Error]) -> str:
+def _meaning(kind: type[Error | InvariantError]) -> str:
     first = (inspect.getdoc(kind) or "").split("\n\n")[0]
     return " ".join(first.split())
 

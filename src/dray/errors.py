@@ -1,4 +1,4 @@
-"""The one error tree. Split first by whose fault it is, then by what the catcher does.
+"""The one error tree, split first by whose fault it is, then by what the catcher does; and our own bug beside it.
 
     Error                 str() is one line a user can act on; facts are attributes
     ├ InvalidError        the input is wrong; never retried
@@ -7,8 +7,9 @@
     ├ DeniedError         who, what; never retried
     ├ UnavailableError    the peer is away or slow; retry_after
     ├ ProtocolError       the other side broke the contract
-    ├ HardwareError       device, path
-    └ InvariantError      our own bug; nobody below processes/ catches it
+    └ HardwareError       device, path
+
+    InvariantError        our own bug; no Error, so that no `except Error` meets it: it ends the process
 
 Each boundary maps every class once: gRPC in `wire/status.py`, HTTP in `api/http_status.py`, exit codes in
 `cli/exit_codes.py`. Expected outcomes are values, not errors: "does not fit" is a `Refusal`.
@@ -83,5 +84,8 @@ class HardwareError(Error):
         self.path = path
 
 
-class InvariantError(Error):
+class InvariantError(Exception):
     """Dray broke its own rule: a bug. The process ends and restarts from its checkpoint."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))

@@ -29,7 +29,7 @@ from dray.errors import (
 )
 from tests.campaign import campaign
 
-CLASSES = [value for _, value in inspect.getmembers(errors, inspect.isclass) if issubclass(value, Error)]
+CLASSES = [value for _, value in inspect.getmembers(errors, inspect.isclass) if issubclass(value, Exception)]
 
 
 def test_every_class_is_mapped() -> None:

@@ -12,11 +12,11 @@ import pytest
 import dray
 from dray import errors
 from dray.cli import exit_codes
-from dray.cli.main import COMMANDS, main, make_parser
+from dray.cli.main import COMMANDS, exit_code_of, main, make_parser
 
 
 def test_every_error_class_has_an_exit_code() -> None:
-    assert set(exit_codes.EXIT_CODES) == set(errors.Error.__subclasses__())
+    assert set(exit_codes.EXIT_CODES) == {*errors.Error.__subclasses__(), errors.InvariantError}
     assert set(exit_codes.EXIT_CODES.values()) <= {1, 2, 3}
 
 
@@ -113,6 +113,18 @@ def test_the_help_of_no_command_loads_anything_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr == ""
+
+
+def test_our_own_bug_shows_where_it_happened(capsys: pytest.CaptureFixture[str]) -> None:
+    def breaks() -> int:
+        raise errors.InvariantError("two owners of one device")
+
+    assert exit_code_of(breaks) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback") and "in breaks" in shown
+    assert shown.endswith(
+        "dray: internal error: two owners of one device; please report it with the lines above\n"
+    )
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

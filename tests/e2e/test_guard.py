@@ -33,7 +33,7 @@ from dray.controllers.guard.parameters import Parameters
 from dray.controllers.guard.server import GuardServer, serve
 from dray.controllers.guard.webhook import Target, configuration, install
 from dray.controllers.metrics import ControllerMetrics
-from dray.errors import ConflictError, DeniedError, Error, InvalidError, InvariantError, NotFoundError
+from dray.errors import ConflictError, DeniedError, Error, InvalidError, NotFoundError
 from dray.runtime.certificates import serving_certificate
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics
@@ -112,8 +112,6 @@ async def attempt(client: Client, name: str, *devices: str, **options: Any) -> s
     dry_run = options.pop("dry_run", False)
     try:
         await allocate(client, name, *devices, options=WriteOptions(dry_run=dry_run), **options)
-    except InvariantError:
-        raise
     except Error as error:
         text = str(error)
         return "refused" if "allocated to claim" in text else "changed" if "modified" in text else "failed"

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from dray.errors import HardwareError, InvariantError, UnavailableError
+from dray.errors import HardwareError, UnavailableError
 from dray.hardware.facts import Found, Problem, problem_of, showable
 from dray.runtime.files.oserrors import from_os_error
 
@@ -23,8 +23,6 @@ def test_what_is_not_the_hosts_fault_is_no_problem_of_a_device() -> None:
         error.__cause__ = cause
         with pytest.raises(type(error)):
             problem_of(error, "/sys/a")
-    with pytest.raises(InvariantError):
-        problem_of(InvariantError("a bug"), "/sys/a")
     cause = OSError(errno.EIO, "broken")
     hosts = UnavailableError("broken")
     hosts.__cause__ = cause

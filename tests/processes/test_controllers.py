@@ -31,7 +31,7 @@ from dray.controllers.choice import ALL, CLAIMS, policies
 from dray.controllers.guard.callers import kept_secret
 from dray.controllers.guard.webhook import Service
 from dray.controllers.pictures import Surroundings
-from dray.errors import ConflictError, Error, InvalidError, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, InvalidError, NotFoundError
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.processes.controllers import ControllersOptions, GuardOptions, controllers, run_controllers
 from dray.runtime.tasks import running
@@ -122,8 +122,6 @@ async def insist(what: Any) -> Any:
                 return await what()
             except (ConflictError, NotFoundError, InvalidError):
                 return None
-            except InvariantError:
-                raise
             except Error:
                 await asyncio.sleep(0.05)
 

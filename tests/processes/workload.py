@@ -18,7 +18,7 @@ from dray.api.kinds import (
 )
 from dray.client.client import Client
 from dray.client.requests import DeleteOptions
-from dray.errors import ConflictError, Error, InvalidError, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, InvalidError, NotFoundError
 from dray.testing.settled import Picture, disorder
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ async def insist(what: Callable[[], Awaitable[T]], seconds: float = 120.0) -> T 
                 return await what()
             except (ConflictError, NotFoundError):
                 return None
-            except (InvariantError, InvalidError):
+            except InvalidError:
                 raise
             except Error:
                 await asyncio.sleep(0.05)

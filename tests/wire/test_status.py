@@ -20,7 +20,11 @@ from dray.wire.status import (
     to_status,
 )
 
-CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Error)]
+CLASSES = [
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(kind, Error | errors.InvariantError)
+]
 
 
 def test_every_class_of_ours_has_a_code() -> None:

@@ -22,7 +22,7 @@ from dray.errors import (
     UnavailableError,
 )
 
-HTTP_STATUS: Final[dict[type[Error], tuple[int, str]]] = {
+HTTP_STATUS: Final[dict[type[Error | InvariantError], tuple[int, str]]] = {
     Error: (500, "InternalError"),
     InvalidError: (422, "Invalid"),
     NotFoundError: (404, "NotFound"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
 from dray.cli.cluster import add_cluster_arguments, ask
-from dray.errors import DeniedError, Error, InvalidError, InvariantError
+from dray.errors import DeniedError, Error, InvalidError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -148,8 +148,6 @@ async def _explained(asked: Asked, kind: Kind, found: Any) -> list[str]:
         return []
     try:
         lines = await _first_lines(asked, name, found.metadata.namespace)
-    except InvariantError:
-        raise
     except DeniedError as error:
         return [f"cannot be told: {error}"]
     except Error as error:

@@ -19,7 +19,7 @@ REFUSED = 1
 BAD_INPUT = 2
 UNREACHABLE = 3
 
-EXIT_CODES: dict[type[Error], int] = {
+EXIT_CODES: dict[type[Error | InvariantError], int] = {
     InvalidError: BAD_INPUT,
     NotFoundError: REFUSED,
     ConflictError: REFUSED,
@@ -31,6 +31,6 @@ EXIT_CODES: dict[type[Error], int] = {
 }
 
 
-def exit_code(error: Error) -> int:
+def exit_code(error: Error | InvariantError) -> int:
     """The process's exit code for an error that reached the command line."""
     return next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))

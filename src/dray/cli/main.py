@@ -6,12 +6,12 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast
 
 import dray
 from dray.cli import exit_codes
-from dray.errors import Error, InvalidError
+from dray.errors import Error, InvalidError, InvariantError
 
 GROUPS = {
     "on this machine": {
@@ -74,11 +74,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.command is None:
         make_parser(words).print_help()
         return exit_codes.BAD_INPUT
+    return exit_code_of(lambda: _run(arguments))
+
+
+def exit_code_of(run: Callable[[], int]) -> int:
+    """What `run` returns, or what stands for its error, which is said on stderr."""
     try:
-        return _run(arguments)
+        return run()
     except Error as error:
         _report(error)
         return exit_codes.exit_code(error)
+    except InvariantError as bug:
+        import traceback
+
+        traceback.print_exception(bug)
+        print(f"dray: internal error: {bug}; please report it with the lines above", file=sys.stderr)
+        return exit_codes.exit_code(bug)
     except BrokenPipeError:
         # The reader went away (`dray devices | head`): not our fault, and nothing more to say to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

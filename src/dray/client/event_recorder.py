@@ -22,7 +22,7 @@ from dray.api.scheduling import PodGroup
 from dray.client.client import Client
 from dray.client.event_series import Correlator, EventType, Names, Series
 from dray.client.rate_limit import RateLimit, RateLimiter
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
@@ -172,8 +172,6 @@ class EventRecorder:
         except (UnavailableError, asyncio.CancelledError):
             self._line[series] = None
             self._line.move_to_end(series, last=False)
-            raise
-        except InvariantError:
             raise
         except Error as error:  # such as a namespace that is being deleted: it would be refused again
             series.is_held = False

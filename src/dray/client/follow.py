@@ -19,7 +19,7 @@ from dray.api.meta import Model
 from dray.client.client import EVENT_LIMIT, PAGE_SIZE, Client, Listing
 from dray.client.requests import Selection
 from dray.client.store import WatchEvent
-from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
+from dray.errors import Error, ProtocolError, UnavailableError
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
@@ -100,8 +100,6 @@ class Follower(Generic[T]):
             wait = 0.0
             try:
                 await self._step()
-            except InvariantError:
-                raise
             except Error as error:
                 self._decide(error)
                 self._sink.failed(error)

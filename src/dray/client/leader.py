@@ -27,7 +27,7 @@ from dray.client import requests
 from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.lease import JITTER, LeaseTimes, Seen, held, released
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, NotFoundError
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
@@ -155,8 +155,6 @@ class LeaderElection:
         """Try once to take or renew the lease; failures are logged when they are new."""
         try:
             taken = await write()
-        except InvariantError:
-            raise
         except Error as error:
             if str(error) != self._last_failure:
                 _log.warning("lease not written", lease=self._what, error=error)
@@ -225,8 +223,6 @@ class LeaderElection:
         try:
             async with asyncio.timeout(_RELEASE_SECONDS):
                 await self._give_back(self._document or await self._read())
-        except InvariantError:
-            raise
         except (Error, TimeoutError) as error:
             _log.warning("lease not given back; the next leader waits for it to run out", error=error)
 

@@ -24,7 +24,7 @@ from dray.api.taints import Effect, Taint
 from dray.client.client import Client
 from dray.client.requests import Selection, WriteOptions
 from dray.controllers.pictures import Surroundings
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
@@ -178,8 +178,6 @@ class NodeController:
             self._forgive()
         except (ConflictError, NotFoundError):
             return  # it changed: the next pass sees how
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("node not updated", node=node.metadata.name, error=str(error))
 

@@ -19,7 +19,7 @@ from dray.client.client import Client
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.pictures import Surroundings
 from dray.controllers.pod_claims import is_terminal
-from dray.errors import Error, InvariantError, NotFoundError
+from dray.errors import Error, NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
@@ -128,8 +128,6 @@ class PodGc:
         while True:
             try:
                 await self._pass()
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("pass failed, the next one comes", error=str(error))
             self.passes += 1
@@ -159,8 +157,6 @@ class PodGc:
             if await self._ender.end(meta.namespace, meta.name, meta.uid, removal.ending):
                 self._metrics.pods_collected.labels(*labels).inc()
                 _log.info("pod removed", pod=f"{meta.namespace}/{meta.name}", why=removal.why)
-        except InvariantError:
-            raise
         except Error as error:  # one that cannot go does not keep the others; the next pass tries again
             self._metrics.pods_not_collected.labels(*labels).inc()
             _log.warning("pod not removed", pod=f"{meta.namespace}/{meta.name}", error=str(error))

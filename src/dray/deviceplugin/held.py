@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.logs import get_log
 from dray.wire.connect import connect
 from dray.wire.gen.podresources_v1_pb2 import ContainerDevices, ListPodResourcesRequest
@@ -42,8 +42,6 @@ async def holders(kubelet_dir: Path, timeout: float = 2.0) -> Holders | None:
     try:
         async with connect(kubelet_dir / SOCKET, timeout=timeout, limits=LIMITS) as channel:
             answer = await PodResourcesClient(channel).list(ListPodResourcesRequest(), timeout=timeout)
-    except InvariantError:
-        raise
     except Error as error:
         _log.debug("the kubelet does not tell who holds what", error=str(error))
         return None

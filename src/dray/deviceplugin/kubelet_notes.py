@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 
@@ -43,8 +43,6 @@ def noted_devices(device_plugin_dir: Path, kubelet_dir: Path) -> frozenset[tuple
         entries = _read(device_plugin_dir / CHECKPOINT)
     except FileNotFoundError:
         return frozenset()
-    except InvariantError:
-        raise
     except (Error, msgspec.MsgspecError) as error:
         _log.debug("the kubelet's own notes cannot be read", error=str(error))
         return frozenset()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint
 from dray.runtime.files.checkpoint_format import Format
@@ -58,8 +58,6 @@ class SocketLedger:
             return
         try:
             self._checkpoint.save(_Content(tuple(sorted(kept))))
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("own sockets are not remembered over a kill", error=str(error))
             return

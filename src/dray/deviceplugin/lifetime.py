@@ -19,7 +19,7 @@ from dray.deviceplugin.directory import PluginDirectory
 from dray.deviceplugin.plugin import ResourcePlugin
 from dray.deviceplugin.rivals import LookOut, Rivals, Standing
 from dray.deviceplugin.state import REGISTERED, STARTING, WAITING, Phase, PluginState
-from dray.errors import ConflictError, Error, InvariantError, UnavailableError
+from dray.errors import ConflictError, Error, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
@@ -104,8 +104,6 @@ class PluginLifetime:
                 await self._run_once(plugin)
                 failures = 0
                 delay = self._timing.after_clean_end
-            except InvariantError:
-                raise
             except Error as error:
                 seen = self._generation(KUBELET_SOCKET)
                 failures = 0 if self._clock.monotonic() - started > STEADY_SECONDS else failures

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dray.deviceplugin.directory import PluginDirectory
 from dray.deviceplugin.held import LIMITS, by_resource
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
@@ -121,8 +121,6 @@ class KubeletView:
                 answer = await PodResourcesClient(channel).get_allocatable_resources(
                     AllocatableResourcesRequest()
                 )
-        except InvariantError:
-            raise
         except (Error, TimeoutError) as error:
             if not self._complained:
                 self._complained = True

@@ -20,7 +20,7 @@ from dray.dra.metrics import DriverMetrics, NoMetrics
 from dray.dra.owners import refuse_second
 from dray.dra.register import DriverSockets, DriverState, Phase, Registrar
 from dray.dra.serve import ClaimCalls
-from dray.errors import ConflictError, Error, InvariantError
+from dray.errors import ConflictError, Error
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.files.filewatch import FileWatch
@@ -133,8 +133,6 @@ class DraDriver:
             began = self._clock.monotonic()
             try:
                 await self._run_once(backoff)
-            except InvariantError:
-                raise
             except Error as error:
                 if not self._up.is_set():
                     raise

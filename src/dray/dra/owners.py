@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dray.dra.register import DriverSockets
-from dray.errors import ConflictError, Error, InvariantError
+from dray.errors import ConflictError, Error
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.wire.connect import connect
@@ -96,8 +96,6 @@ async def _info(path: Path) -> PluginInfo | None:
             connect(path, timeout=GET_INFO_TIMEOUT, limits=_LIMITS) as channel,
         ):
             return await RegistrationClient(channel).get_info(InfoRequest())
-    except InvariantError:
-        raise
     except (Error, TimeoutError) as error:
         _log.debug("a registration socket does not answer", path=path, error=str(error))
         return None

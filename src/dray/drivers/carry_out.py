@@ -130,8 +130,6 @@ class HostWork:
                 seconds=self._limits.open_first,
                 alone_on=(f"open {path}",),
             )
-        except InvariantError:
-            raise
         except Error as error:
             _log.debug("cannot open a node first", path=path, error=str(error))
 
@@ -143,8 +141,6 @@ class HostWork:
                 seconds=self._limits.changes,
                 alone_on=_names(changes),
             )
-        except InvariantError:
-            raise
         except Error as error:  # it does not answer, and that was told
             _log.debug("upkeep is not done", what=changes[0].describe(), error=str(error))
 
@@ -157,16 +153,12 @@ class HostWork:
                 continue
             try:
                 self._keeping.apply(change)
-            except InvariantError:
-                raise
             except Error:  # the audit has it
                 continue
 
     def _is_so(self, change: HostChange, host: Access) -> bool:
         try:
             return change.is_so(host)
-        except InvariantError:
-            raise
         except Error:  # making it so tells why
             return False
 

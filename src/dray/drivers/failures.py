@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.hardware.change import CreateMdev, HostChange, SetVgpuProfile
 from dray.hardware.change.executor import Applied
 from dray.runtime.backoff import BackoffPolicy
@@ -89,8 +89,6 @@ class Attempts:
         """Whether the host was changed; None where it failed."""
         try:
             applied = self._apply(change)
-        except InvariantError:
-            raise
         except Error as error:
             self.fail(change, str(error))
             return None

@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 
 T = TypeVar("T")
 _OURS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -35,7 +35,7 @@ def problem_of(error: Error, path: str, *, before: str = "") -> Problem:
     said about any device then, and a list without it would be a lie.
     """
     cause = error.__cause__
-    if isinstance(error, InvariantError) or (isinstance(cause, OSError) and cause.errno in _OURS):
+    if isinstance(cause, OSError) and cause.errno in _OURS:
         raise error
     named = getattr(error, "path", "") or path
     return Problem(showable(named), showable(f"{before}{error}"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NoReturn, Protocol
 
 from dray.drivers.contract import Device
-from dray.errors import ConflictError, Error, InvariantError, UnavailableError
+from dray.errors import ConflictError, Error, UnavailableError
 from dray.inventory.holds_file import Content, HoldsFile
 from dray.inventory.knowledge import Knowledge
 from dray.inventory.ledger import ClaimDevices, Door, Hold, Key, KubeletLook, Ledger, Way
@@ -241,8 +241,6 @@ class Holds:
                 try:
                     await self._file.write(self._content)
                     is_told = False
-                except InvariantError:
-                    raise
                 except Error as error:
                     if not is_told:
                         _log.warning("who holds what is not on disk", error=str(error))

@@ -16,7 +16,7 @@ from typing import NoReturn
 from dray.api.resource.slice import CounterSet
 from dray.drivers.contract import Device, Discovery, Driver, Problem
 from dray.drivers.health import worsened
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from dray.hardware.host_root import HostRoot
 from dray.hardware.sweep import Sweep
 from dray.hardware.uevents import Uevents
@@ -192,8 +192,6 @@ class Lookout:
         """One full look. Where it fails as a whole, all stays as it was, and it is tried again."""
         try:
             return await self._look_once(watch)
-        except InvariantError:
-            raise
         except Error as error:
             self._problems = tell_problems(self._problems, [Problem(str(self._root.path), str(error))])
             return _Round(self._known, (), watched, self._pace.blind)
@@ -297,8 +295,6 @@ def _look_through(driver: Driver, sweep: Sweep, known: Sequence[Device]) -> Disc
     mine = [device for device in known if device.kind == driver.kind]
     try:
         return driver.discover(sweep, mine)
-    except InvariantError:
-        raise
     except Error as error:
         watch = {path.rpartition("/")[0] for device in mine for path in device.watch}
         return Discovery(

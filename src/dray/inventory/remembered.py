@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from dray.drivers.contract import Device, Health
-from dray.errors import ConflictError, Error, InvariantError
+from dray.errors import ConflictError, Error
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint
 from dray.runtime.files.checkpoint_format import Format
@@ -90,8 +90,6 @@ class RememberedDevices:
             return
         try:
             self._checkpoint.save(content)
-        except InvariantError:
-            raise
         except ConflictError:
             if not self._takes_over:
                 raise

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from dray.errors import Error, InvalidError, InvariantError
+from dray.errors import Error, InvalidError
 from dray.runtime.http_arrivals import MOST_HANDSHAKES, TLSSite
 from dray.runtime.logs import get_log
 from dray.runtime.ports import cannot_listen
@@ -88,7 +88,11 @@ class _Connection(web.RequestHandler):
     __slots__ = ("_part", "_refuse")
 
     def __init__(
-        self, server: PlainServer, refuse: Callable[[Error], web.Response], part: str, **options: Any
+        self,
+        server: PlainServer,
+        refuse: Callable[[Error], web.Response],
+        part: str,
+        **options: Any,
     ) -> None:
         super().__init__(server, **options)
         self._refuse = refuse
@@ -104,7 +108,7 @@ class _Connection(web.RequestHandler):
         """Called by the library, with `exc` being handled; the connection ends after the answer."""
         if status >= 500:
             get_log(self._part).exception("a request met a bug", path=request.path)
-            error: Error = InvariantError("the server's log tells more")
+            error = Error("the server's log tells more")
         else:
             error = RequestError(
                 400, f"the request is not understood: {' '.join((message or str(exc)).split())}"

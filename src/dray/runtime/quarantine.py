@@ -143,8 +143,6 @@ class Quarantine:
                 _log.warning(str(loaded.set_aside))
             self._slots = _mapped(self._directory / "handled")
             self._count(loaded.data or Content({}))
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("objects that end the process are not noted", error=str(error))
         self._free = list(range(_SLOTS))
@@ -215,8 +213,6 @@ class Quarantine:
         slot = self.note(key)
         try:
             yield
-        except InvariantError:
-            raise
         except (Error, asyncio.CancelledError):
             self.clear(slot)
             raise

@@ -34,7 +34,7 @@ async def running(
     The body's end cancels and joins it, for at most `stop_timeout` seconds. If it fails first, the body is
     cancelled and the failure is raised as it was, not wrapped in a group. If it ends well, the body goes on.
     """
-    failed: list[Error] = []
+    failed: list[Error | InvariantError] = []
     try:
         async with asyncio.TaskGroup() as group:
             child = group.create_task(_bounded(coroutine, name, stop_timeout), name=f"{name} (keeper)")
@@ -43,7 +43,7 @@ async def running(
             await asyncio.sleep(0)
             try:
                 yield
-            except Error as error:
+            except (Error, InvariantError) as error:
                 # Held back: a group that has a failure drops a cancellation that comes while it joins its children.
                 failed.append(error)
             finally:
@@ -95,8 +95,6 @@ async def restarting(
         started = clock.monotonic()
         try:
             await run_once()
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("stopped, will start again", task=name, error=str(error))
         if clock.monotonic() - started >= steady_after:

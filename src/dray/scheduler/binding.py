@@ -18,7 +18,6 @@ from dray.api.resource.claim import ResourceClaim
 from dray.errors import (
     ConflictError,
     Error,
-    InvariantError,
     NotFoundError,
     UnavailableError,
 )
@@ -123,8 +122,6 @@ class Binder:
                     await bind_pod(self.writer, attempt)
             except UnavailableError as error:
                 return f"binding has no answer: {error}"
-            except InvariantError:
-                raise
             except Error as error:
                 reason = f"binding rejected: {error}"
         if reason and placed.reserved is not None:
@@ -142,8 +139,6 @@ class Binder:
                 found = await self.writer.read_claim(claim)
             except NotFoundError:
                 break
-            except InvariantError:
-                raise
             except Error:
                 await self._clock.sleep(1.0)
                 continue
@@ -176,8 +171,6 @@ class Binder:
             wanted = bindings(reserved)
             try:
                 found = await self._looked_at(attempt, reserved, {one.place for one in wanted})
-            except InvariantError:
-                raise
             except Error as error:
                 return str(error)
             for binding in (*wanted, *found):
@@ -225,8 +218,6 @@ class Binder:
                 break
             try:
                 claim, is_own = await self._step(binding, claim, step.write, patience)
-            except InvariantError:
-                raise
             except Error as error:
                 self._note(binding, claim, step.write, error, patience)
                 if claim.metadata.name != binding.claim.metadata.name:

@@ -20,7 +20,7 @@ from dray.client.event_recorder import FOR_A_CLUSTER, EventRecorder, refer_to
 from dray.client.event_series import EventType
 from dray.client.rate_limit import RateLimit, RateLimiter
 from dray.client.requests import PatchType
-from dray.errors import ConflictError, Error, InvariantError, UnavailableError
+from dray.errors import ConflictError, Error, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.quarantine import SET_ASIDE
@@ -139,8 +139,6 @@ class Teller:
         try:
             await self._set_condition(word)
             self._events.tell(refer_to(word.pod), word.kind, word.reason, word.message)
-        except InvariantError:
-            raise
         except Error as error:  # such as a pod that is gone, or a namespace that is being deleted
             _log.info("not told", reason=word.reason, pod=word.pod.metadata.name, error=str(error))
 

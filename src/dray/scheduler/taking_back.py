@@ -17,7 +17,7 @@ from dray.api.core import Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.meta import Model, format_time
 from dray.client.requests import PatchType
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.scheduler.claims.writes import Verb, Write
 from dray.scheduler.writing import Patience, Writer
 
@@ -67,8 +67,6 @@ class Taker:
                 left = await self._send(left, seen)
                 if not left:
                     return ""
-        except InvariantError:
-            raise
         except Error as error:
             return self._writer.refused(writes[0], error)
         return f"{left[0].purpose}: others write to it all the time"

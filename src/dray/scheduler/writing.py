@@ -104,8 +104,6 @@ class Writer:
                 write = replace(write, version=version[write.name])
             try:
                 answer = await self.insist(write)
-            except InvariantError:
-                raise
             except Error as error:
                 return self.refused(write, error)
             if isinstance(answer, ResourceClaim):
@@ -150,8 +148,6 @@ class Writer:
                     await patience.wait(error)
                 except Error:
                     return None, failure
-            except InvariantError:
-                raise
             except Error as error:
                 return None, f"{write.purpose}: {error}"
 
@@ -189,8 +185,6 @@ class Writer:
                 is_lost = True
                 await patience.wait(error)
                 continue
-            except InvariantError:
-                raise
             except Error as error:
                 may_be_bound = is_lost or isinstance(error, ConflictError | ProtocolError)
                 if may_be_bound and await self._is_on(pod, node, patience):
@@ -208,8 +202,6 @@ class Writer:
             except UnavailableError as error:
                 await patience.wait(error)
                 continue
-            except InvariantError:
-                raise
             except Error as error:
                 raise UnavailableError(f"whether the pod was bound cannot be read: {error}") from error
             return found.metadata.uid == meta.uid and found.spec.node_name == node

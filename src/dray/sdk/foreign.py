@@ -6,7 +6,7 @@ import traceback
 from types import TracebackType
 from typing import Self
 
-from dray.errors import Error, HardwareError, InvariantError
+from dray.errors import Error, HardwareError
 from dray.runtime.logs import get_log
 
 _log = get_log("sdk")
@@ -56,6 +56,4 @@ class _Call:
 
 def _passes(error: BaseException) -> bool:
     """What is raised on purpose: our errors, and the end of the process. `sys.exit` in a driver is not that."""
-    if isinstance(error, Error):
-        return not isinstance(error, InvariantError)
-    return not isinstance(error, Exception | SystemExit)
+    return isinstance(error, Error) or not isinstance(error, Exception | SystemExit)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.wire.sockets import dial, peer_of
 
 _DIAL_SECONDS: Final = 0.2
@@ -35,8 +35,6 @@ async def who_listens(path: Path) -> Neighbour | None:
             connection = await dial(path)
     except TimeoutError:
         return Neighbour(path.name, command="a process that does not answer")
-    except InvariantError:
-        raise
     except Error:
         return None
     with connection:

@@ -42,7 +42,7 @@ class Code(enum.IntEnum):
     UNAUTHENTICATED = 16
 
 
-CODES: dict[type[Error], Code] = {
+CODES: dict[type[Error | InvariantError], Code] = {
     Error: Code.UNKNOWN,
     InvalidError: Code.INVALID_ARGUMENT,
     NotFoundError: Code.NOT_FOUND,

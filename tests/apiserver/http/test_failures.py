@@ -8,7 +8,7 @@ import pytest
 
 from dray.apiserver.access.identity import node, reader
 from dray.apiserver.http.failures import failure
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from tests.apiserver.http.asking import MAPS, PODS, Asking, Document, asking
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -148,9 +148,8 @@ async def test_a_wrong_token_is_told_nothing(server: Asking) -> None:
     assert (code, status["message"], "details" in status) == (401, "Unauthorized", False)
 
 
-@pytest.mark.parametrize("error", [Error("no"), InvariantError("no")])
-def test_what_is_our_fault_says_so(error: Error) -> None:
-    status = failure(error)
+def test_what_is_our_fault_says_so() -> None:
+    status = failure(Error("no"))
     assert (status.code, status.message) == (500, "Internal error occurred: no")
     assert status.details is not None and [one.message for one in status.details.causes] == ["no"]
 

@@ -28,7 +28,7 @@ class Pool:
     def __init__(self, manager: TopologyManager, free: Mapping[int, int]) -> None:
         self.free = dict(free)
         self.calls: list[tuple[str, Hint]] = []
-        self.error: Error | None = None
+        self.error: Error | InvariantError | None = None
         self._manager = manager
         manager.add_provider(self)
 

@@ -117,6 +117,19 @@ def test_saving_before_loading_is_our_own_bug(path: Path) -> None:
         checkpoint.save(FIRST)
 
 
+def test_a_thread_that_saves_after_the_end_changes_nothing(path: Path) -> None:
+    save(path, FIRST)
+    checkpoint = Checkpoint(path, HOLDS)
+    checkpoint.open()
+    checkpoint.__exit__()
+    before = path.read_bytes()
+    with pytest.raises(UnavailableError, match="it is closed; the previous state is kept"):
+        checkpoint.save(SECOND)
+    assert path.read_bytes() == before
+    with checkpoint, pytest.raises(InvariantError, match="before it was loaded"):
+        checkpoint.save(FIRST)
+
+
 def test_too_large_a_state_is_refused_and_the_old_one_stays(path: Path) -> None:
     small = Format(bytes, max_size=200)
     save(path, b"fits", small)

@@ -26,12 +26,11 @@ QUICK = Limits(grace=0.1, stop=0.3, arrival=0.2)
 # ---- what handlers raise
 
 
-@pytest.mark.parametrize("kind", sorted(CODES, key=repr))
+# Our own bug is no Error, and does not leave the server alive: see below.
+@pytest.mark.parametrize("kind", sorted((kind for kind in CODES if issubclass(kind, errors.Error)), key=repr))
 async def test_each_error_arrives_as_itself(
     plugin: Plugin, socket_path: Path, kind: type[errors.Error]
 ) -> None:
-    if kind is InvariantError:
-        return  # see below: it does not leave the server alive
     plugin.failure = kind("what to do about it")
     async with connect(socket_path) as channel:
         with pytest.raises(errors.Error, match="what to do about it") as caught:

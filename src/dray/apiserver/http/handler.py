@@ -41,7 +41,7 @@ from dray.apiserver.store.contract import LiveStore
 from dray.apiserver.writing.faults import not_found
 from dray.apiserver.writing.kinds.scale import scale_of
 from dray.apiserver.writing.request import Outcome, Rules, Write
-from dray.errors import DeniedError, Error, InvariantError, NotFoundError
+from dray.errors import DeniedError, Error, NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.http_arrivals import Strangers
 from dray.runtime.http_hosts import Hosts
@@ -133,9 +133,6 @@ class Handler:
             return self._other(request, path, found)
         except web.HTTPRequestEntityTooLarge:
             error: Error = RequestError(413, f"Request entity too large: limit is {LIMIT}")
-        except InvariantError as bug:
-            _log.error("a request met a bug", path=request.path, error=str(bug))
-            error = bug
         except Error as refusal:
             error = refusal
         return refused(error, place)

@@ -13,7 +13,7 @@ from dray.apiserver.store.journal import Batch, Journal
 from dray.apiserver.store.memory import Layer, Step
 from dray.apiserver.store.transaction import Counter
 from dray.apiserver.store.worker import Worker
-from dray.errors import Error, HardwareError, InvariantError, UnavailableError
+from dray.errors import Error, HardwareError, UnavailableError
 from dray.runtime.logs import get_log
 
 _log = get_log("apiserver.store.groups")
@@ -94,8 +94,6 @@ class Groups:
         try:
             if steps:
                 await self._commit(steps)
-        except InvariantError:
-            raise
         except Error as error:
             self._fail_all(error)
         else:

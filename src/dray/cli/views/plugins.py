@@ -26,7 +26,6 @@ from dray.errors import (
     DeniedError,
     Error,
     InvalidError,
-    InvariantError,
     NotFoundError,
     ProtocolError,
     UnavailableError,
@@ -80,8 +79,6 @@ def _with_counts(found: Plugins, running: RunningUp) -> Plugins:
     """A kubelet does not know how many devices a driver has; the slices do. Without an answer they stay unknown."""
     try:
         counts = asyncio.run(_count(running))
-    except InvariantError:
-        raise
     except Error as error:
         return replace(found, notes=(*found.notes, f"devices of drivers are not counted: {error}"))
     return replace(found, plugins=tuple({**one, **counts.get(_driver(one), {})} for one in found.plugins))
@@ -178,8 +175,6 @@ async def _introduced(path: Path, notes: list[str]) -> dict[str, Any]:
     try:
         async with connect(path, timeout=_SECONDS) as channel:
             info = await RegistrationClient(channel).get_info(InfoRequest(), timeout=_SECONDS)
-    except InvariantError:
-        raise
     except Error as error:
         return _told("?", path.name, str(path), state="lost", note=str(error))
     kind = _TYPES.get(info.type, info.type)
@@ -191,8 +186,6 @@ async def _resources(directory: Path, notes: list[str]) -> list[dict[str, Any]]:
         async with connect(directory / SOCKET, timeout=_SECONDS, limits=LIMITS) as channel:
             client = PodResourcesClient(channel)
             answer = await client.get_allocatable_resources(AllocatableResourcesRequest(), timeout=_SECONDS)
-    except InvariantError:
-        raise
     except Error as error:
         notes.append(f"the kubelet does not tell what it can give ({error}); run this as root")
         return []

@@ -31,7 +31,7 @@ from dray.controllers.following import follow
 from dray.controllers.metrics import asks_admin_access
 from dray.controllers.pictures import Surroundings
 from dray.controllers.queues import MeteredQueue
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
 
@@ -193,7 +193,7 @@ class ClaimController:
             if isinstance(step, CreateClaim):
                 try:
                     self._remember(await self._create(step, owner, known), owner)
-                except (ConflictError, InvariantError, UnavailableError):
+                except (ConflictError, UnavailableError):
                     raise
                 except Error as error:
                     missing.add(step.pod_claim)

@@ -28,7 +28,7 @@ from dray.controllers.guard.review import ALLOWED, Answer, Review, Subject, subj
 from dray.controllers.guard.settling import Settler, SettlingConfig, stored
 from dray.controllers.metrics import ControllerMetrics
 from dray.controllers.pictures import Surroundings
-from dray.errors import Error, InvalidError, InvariantError
+from dray.errors import Error, InvalidError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
@@ -103,8 +103,6 @@ class Guard:
         try:
             async with asyncio.timeout(self._config.seconds):
                 return await lead.review(review)
-        except InvariantError:
-            raise
         except TimeoutError:
             text = f"the guard could not tell within {self._config.seconds:g} s; try again"
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, text)

@@ -22,7 +22,7 @@ from dray.client.http import Request
 from dray.client.leader import LeadershipLostError
 from dray.controllers.guard.holdings import Holding
 from dray.controllers.guard.review import Subject
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.runtime.logs import get_log
 
 _log = get_log("controllers.guard")
@@ -94,7 +94,7 @@ class Journal:
             except ConflictError:
                 # Our own write, whose answer was lost, or another guard's.
                 await self._write(await self._read_own(), text)
-        except (InvariantError, LeadershipLostError):
+        except LeadershipLostError:
             raise
         except Error as error:
             return error

@@ -25,7 +25,7 @@ from dray.client.informer import Informer
 from dray.client.reflector import ReflectorConfig
 from dray.client.store import Change
 from dray.dashboard.fleet.fleet import KINDS, Fleet, Lag
-from dray.errors import DeniedError, Error, InvariantError, NotFoundError, UnavailableError
+from dray.errors import DeniedError, Error, NotFoundError, UnavailableError
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
@@ -100,8 +100,6 @@ class Watching:
                     self._fleet.can_read(kind)
                     self._settled[kind].set()
                     await asyncio.Event().wait()
-            except InvariantError:
-                raise
             except Error as error:
                 self._cannot(kind, error)
             await self._clock.sleep(options.ask_again)
@@ -132,8 +130,6 @@ class Watching:
                 self._answers(str(error) or f"{self._fleet.server} does not answer")
             except DeniedError:
                 self._answers("")  # it is there, and does not tell us its version
-            except InvariantError:
-                raise
             except Error as error:
                 self._answers(str(error))
             await self._clock.sleep(self._options.look if self._fleet.lag is None else 1.0)

@@ -18,7 +18,7 @@ from dray.dashboard.http.login import log_in
 from dray.dashboard.http.security import HEADERS, Doorkeeper
 from dray.dashboard.http.stream import Stream
 from dray.dashboard.telling.pages import Pages
-from dray.errors import DeniedError, Error, InvariantError, UnavailableError
+from dray.errors import DeniedError, Error, UnavailableError
 from dray.runtime.http_server import STOP_SECONDS, PlainServer, RequestError, listening
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import wait_first
@@ -100,8 +100,6 @@ class Server:
         """Called by the library for each request. Nothing but our own bugs comes out of it."""
         try:
             return await self._answer(request)
-        except InvariantError:
-            raise
         except Error as error:
             answer = refused(error)
             if not request.can_read_body or request.content.is_eof():

@@ -20,7 +20,7 @@ from dray.dra.claims.metadata import MetadataFiles
 from dray.dra.claims.state import STATE_FORMAT, Entry, Phase, State
 from dray.dra.parcels import ClaimDoor, ClaimRef
 from dray.drivers.contract import Device, Driver, Prepared
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.hardware.change import HostChange
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import SetAside
@@ -109,8 +109,6 @@ class Books:
             requests = None if entry is None else [one.base_name for one in entry.requests]
             try:
                 self._remove(ref.uid, requests)
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning(
                     "files of a claim are not removed", claim=str(ref), uid=ref.uid, error=str(error)
@@ -185,8 +183,6 @@ def read_back(known: State, files: ClaimFiles, boot_id: str) -> State:
     """What is known, and what the files of this boot tell beyond it."""
     try:
         entries = files.read_back()
-    except InvariantError:
-        raise
     except Error as error:
         _log.error("CDI files cannot be read back", error=str(error))
         return known

@@ -24,7 +24,7 @@ from dray.dra.claims.state import Entry, Phase
 from dray.dra.claims.unprepare import TRIES, Unpreparer
 from dray.dra.parcels import ClaimRef, PreparedDevice
 from dray.drivers.contract import Asked, Device, Prepared
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from dray.runtime.logs import get_log
 from dray.runtime.traces import span
 
@@ -95,8 +95,6 @@ class Preparer:
         """An error counts only where the claim is not prepared yet."""
         try:
             return make_plan(wanted, self._books.options, self._around)
-        except InvariantError:
-            raise
         except Error as error:
             return error
 
@@ -124,8 +122,6 @@ class Preparer:
             reached("host changed")
             await self._books.note(completed)
             reached("completed")
-        except InvariantError:
-            raise
         except Error:
             await self._give_up(plan.entry)
             raise
@@ -161,8 +157,6 @@ class Preparer:
         """Undo it all. The first error is the one to tell: what fails here is done at the next try."""
         try:
             await self._unpreparer.release(entry)
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("claim is left in the middle", claim=str(entry.claim), error=str(error))
 

@@ -21,7 +21,7 @@ from dray.dra.claims.planning import make_plan
 from dray.dra.claims.state import Entry, Phase, State
 from dray.dra.claims.unprepare import Unpreparer
 from dray.dra.parcels import ClaimRef
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.logs import get_log
 
 _log = get_log("dra")
@@ -114,8 +114,6 @@ class Recovery:
         while True:
             try:
                 await self.look(lookup)
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("claims cannot be looked after", error=str(error))
             await self._books.around.clock.sleep(every)
@@ -142,8 +140,6 @@ class Recovery:
                 files.remove(uid)
                 metadata.remove(uid, requests=None)
                 removed.append(uid)
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("files of no claim are not removed", error=str(error))
         return tuple(removed)
@@ -151,8 +147,6 @@ class Recovery:
     async def _take(self, entry: Entry) -> None:
         try:
             await self._books.around.door.take(entry.claim, entry.held_devices())
-        except InvariantError:
-            raise
         except Error as error:
             _log.error("allocated claim does not hold its devices", claim=str(entry.claim), error=str(error))
 
@@ -160,8 +154,6 @@ class Recovery:
         try:
             wanted = read_claim(claim, self._books.options.driver, self._books.options.pool)
             return make_plan(wanted, self._books.options, self._books.around, strict=False).entry
-        except InvariantError:
-            raise
         except Error as error:
             _log.debug("allocated claim is not noted", claim=claim.metadata.name, why=str(error))
             return None
@@ -169,8 +161,6 @@ class Recovery:
     async def _is_wanted(self, ref: ClaimRef, lookup: Lookup) -> bool:
         try:
             return await lookup(ref) is ClaimState.ALLOCATED
-        except InvariantError:
-            raise
         except Error as error:
             _log.debug("claim cannot be looked up", claim=str(ref), error=str(error))
             return True
@@ -178,8 +168,6 @@ class Recovery:
     async def _give_back(self, ref: ClaimRef) -> bool:
         try:
             await self._unpreparer.unprepare(ref)
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("claim left in the middle is not given back", claim=str(ref), error=str(error))
             return False

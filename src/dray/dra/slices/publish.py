@@ -32,7 +32,6 @@ from dray.errors import (
     DeniedError,
     Error,
     InvalidError,
-    InvariantError,
     NotFoundError,
     UnavailableError,
 )
@@ -170,8 +169,6 @@ class SlicePublisher:
     async def _turn(self, contents: PoolContents) -> None:
         try:
             is_whole = await self._sync(contents)
-        except InvariantError:
-            raise
         except Error as error:
             self._failed(error)
             return

@@ -21,7 +21,7 @@ from typing import Self
 from dray.cdi.edits import Mount
 from dray.drivers.contract import DescriptorPass
 from dray.drivers.iommufd.prepare import PASS
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from dray.hardware.change import Relabel
 from dray.hardware.change.executor import Executor
 from dray.hardware.change.passing_socket import PassingSocket, remove_dead_sockets
@@ -223,8 +223,6 @@ class Passing:
                 doing=f"clean {known.directory}",
                 seconds=self._limits.open,
             )
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("cannot look for sockets of an earlier run", error=str(error))
             return

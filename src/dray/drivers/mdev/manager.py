@@ -19,7 +19,7 @@ from dray.drivers.mdev.ownership import Ownership, carry_out
 from dray.drivers.mdev.plan import MdevPlan, Why, plan_mdevs
 from dray.drivers.mdev.situation import View, Wishes
 from dray.drivers.stepping import LOOK_AGAIN, ROUNDS, MayTake, Said, Step, again_in, asking_first
-from dray.errors import Error, InvariantError, NotFoundError
+from dray.errors import Error, NotFoundError
 from dray.hardware.change import CreateMdev, RemoveMdev
 from dray.hardware.host_root import HostRoot
 from dray.hardware.mdev import INSTANCES, Mdev, read_mdev_cards, read_mdev_parents, read_mdevs
@@ -119,8 +119,6 @@ class MdevManager:
         work = _Work()
         try:
             seconds = self._run(replace(wishes, seed=wishes.seed or self._machine_id()), held, work)
-        except InvariantError:
-            raise
         except Error as error:
             work.problems = (Problem(INSTANCES, f"no mediated device is changed: {error}"),)
             seconds = self._pause.next()
@@ -188,8 +186,6 @@ class MdevManager:
         """Empty where the machine has none: its UUIDs are then those of every such machine."""
         try:
             return self._root.read_text(_MACHINE_ID).strip()
-        except InvariantError:
-            raise
         except Error:
             return ""
 

@@ -16,7 +16,7 @@ import msgspec
 from dray.drivers.failures import Apply, Attempts, Failures
 from dray.drivers.mdev.plan import MdevPlan
 from dray.drivers.mdev.situation import View
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.hardware.change import CreateMdev, RemoveMdev
 from dray.runtime.clock import Clock
 from dray.runtime.files.checkpoint import Checkpoint
@@ -103,8 +103,6 @@ class Ownership:
         self._intended = frozenset(one for one in self._intended - made - withdrawn if one.uuid not in gone)
         try:
             self._save()
-        except InvariantError:
-            raise
         except Error as error:
             return str(error)
         return ""
@@ -163,8 +161,6 @@ def _create_all(
     earlier = ownership.owned
     try:
         ownership.intend(changes)
-    except InvariantError:
-        raise
     except Error as error:
         for change in {(change.parent, change.type_id): change for change in changes}.values():
             attempts.fail(change, str(error))

@@ -18,12 +18,12 @@ class _Running(Generic[T]):
 
     done: threading.Event = field(default_factory=threading.Event)
     results: list[T] = field(default_factory=list)
-    errors: list[Error] = field(default_factory=list)
+    errors: list[Error | InvariantError] = field(default_factory=list)
 
     def run(self, call: Callable[[], T]) -> None:
         try:
             self.results.append(call())
-        except Error as error:
+        except (Error, InvariantError) as error:
             self.errors.append(error)
         finally:
             self.done.set()

@@ -10,7 +10,7 @@ from dray.drivers.contract import Problem
 from dray.drivers.failures import RETRIES, Apply, Attempts, Failures
 from dray.drivers.pci.profiles import ProfilePlan, ProfileRule, ProfileView, plan_profiles
 from dray.drivers.stepping import LOOK_AGAIN, ROUNDS, MayTake, Said, Step, again_in, asking_first
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.hardware.change import HostChange
 from dray.hardware.host_root import HostRoot
 from dray.hardware.pci import DEVICES, read_pci
@@ -52,8 +52,6 @@ class VgpuProfiles:
             return Step()
         try:
             plan, seconds = self._run(rules, held, changed)
-        except InvariantError:
-            raise
         except Error as error:
             problem = Problem(DEVICES, f"no vGPU profile is changed: {error}")
             plan, seconds = ProfilePlan(problems=(problem,)), self._pause.next()

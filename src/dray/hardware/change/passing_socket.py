@@ -12,7 +12,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, NotFoundError
 from dray.hardware.change.access import Access
 from dray.runtime.files.safefile import closed_on_error
 from dray.runtime.files.safepath import Root, SafePath
@@ -59,8 +59,6 @@ class PassingSocket:
                     place.remove(self._name)
         except NotFoundError:
             pass
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("socket left behind", path=self.path, error=str(error))
 
@@ -87,8 +85,6 @@ def _remove_if_dead(place: SafePath, name: str) -> bool:
             if not stat.S_ISSOCK(found.stat().st_mode) or _is_alive(found):
                 return False
         place.remove(name)
-    except InvariantError:
-        raise
     except Error as error:  # a link, or gone meanwhile
         _log.debug("left as it is", path=f"{place.shown}/{name}", error=str(error))
         return False

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from dray.kubelet.claims.claim_info import ClaimInfo
 from dray.kubelet.claims.meters import Meters
 from dray.runtime.clock import Clock
@@ -71,8 +71,6 @@ class DriverEndpoint:
             try:
                 await self.channel.wait_connected()
                 connected = True
-            except InvariantError:
-                raise
             except Error:
                 connected = False
             if connected != self.is_connected:

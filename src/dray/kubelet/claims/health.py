@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.endpoint import DriverEndpoint
 from dray.kubelet.claims.health_record import (
@@ -77,8 +77,6 @@ class HealthWatch:
             try:
                 await self._read(endpoint)
                 _log.info("health stream ended", driver=endpoint.driver, endpoint=endpoint.path)
-            except InvariantError:
-                raise
             except Error as error:
                 if (status := status_of(error)) is not None and status.code is Code.UNIMPLEMENTED:
                     _log.warning("driver names a health service it lacks", driver=endpoint.driver)

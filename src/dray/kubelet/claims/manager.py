@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dray.api.core import Pod
 from dray.api.core.container import Container, ResourceStatus
-from dray.errors import Error, InvariantError, NotFoundError
+from dray.errors import Error, NotFoundError
 from dray.kubelet.claims.api import ClaimApi
 from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.claim_info import ClaimInfo
@@ -110,8 +110,6 @@ class ClaimManager:
         try:
             with self._meters.operation("PrepareResources"):
                 await prepare(pod, self._cache, self.drivers, self._api, pod_groups=self._config.pod_groups)
-        except InvariantError:
-            raise
         except Error as error:
             raise prefixed("prepare dynamic resources", error) from error
 
@@ -120,8 +118,6 @@ class ClaimManager:
         try:
             with self._meters.operation("UnprepareResources"), span("kubelet", "release", self.uids(pod)):
                 await unprepare(pod.metadata.uid, self._cache, self.drivers)
-        except InvariantError:
-            raise
         except Error as error:
             raise prefixed("unprepare dynamic resources", error) from error
 
@@ -180,8 +176,6 @@ class ClaimManager:
     async def _give_back(self, uid: str) -> None:
         try:
             await unprepare(uid, self._cache, self.drivers)
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("claims of a departed pod are kept, will try again", pod=uid, error=str(error))
 

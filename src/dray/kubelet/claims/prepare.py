@@ -14,7 +14,6 @@ from dray.api.core import Pod
 from dray.errors import (
     ConflictError,
     Error,
-    InvariantError,
     NotFoundError,
     ProtocolError,
     UnavailableError,
@@ -64,8 +63,6 @@ async def _looked_at(pod: Pod, drivers: Drivers, api: ClaimApi, pod_groups: bool
             continue
         try:
             claim = await api.get_claim(pod.metadata.namespace, name.name)
-        except InvariantError:
-            raise
         except Error as error:
             raise prefixed(f"fetch ResourceClaim {name.name}", error) from error
         check_may_use(pod, claim, name, pod_groups=pod_groups)
@@ -107,8 +104,6 @@ async def _call(cache: ClaimCache, drivers: Drivers, driver: str, claims: Sequen
     cache.reached("claims noted")
     try:
         response = await endpoint.prepare(claims)
-    except InvariantError:
-        raise
     except Error as error:
         raise prefixed(METHOD, error, rpc_text(error)) from error
     cache.reached("prepare answered")

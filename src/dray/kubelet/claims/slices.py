@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.kubelet.claims.api import ClaimApi
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
@@ -66,8 +66,6 @@ class SliceWiper:
         while True:
             try:
                 await self._api.delete_slices(self._node, driver)
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("cannot delete slices, will try again", driver=driver or "all", error=str(error))
             else:

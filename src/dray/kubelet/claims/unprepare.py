@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from dray.kubelet.claims.batches import by_driver, check, succeeded
 from dray.kubelet.claims.cache import ClaimCache
 from dray.kubelet.claims.claim_info import ClaimInfo
@@ -63,8 +63,6 @@ async def _give_back(cache: ClaimCache, drivers: Drivers, claims: Sequence[Claim
     for driver, batch in by_driver((claim, claim.drivers) for claim in claims).items():
         try:
             await _call(drivers, driver, batch, left)
-        except InvariantError:
-            raise
         except Error as error:
             failure = failure or error
     cache.reached("unprepare answered")
@@ -80,8 +78,6 @@ async def _call(
     endpoint = drivers.pick(driver)
     try:
         response = await endpoint.unprepare(batch)
-    except InvariantError:
-        raise
     except Error as error:
         raise prefixed(METHOD, error, rpc_text(error)) from error
     for claim in succeeded(batch, response.claims):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.core import Pod
 from dray.api.core.container import Container
-from dray.errors import Error, InvariantError, NotFoundError, ProtocolError, UnavailableError
+from dray.errors import Error, NotFoundError, ProtocolError, UnavailableError
 from dray.kubelet.devices.contract import Endpoint, Surroundings
 from dray.kubelet.devices.grants import Grant, by_node
 from dray.kubelet.devices.known import DeviceList
@@ -113,8 +113,6 @@ class Allocator:
                 sorted(question.must_include),
                 question.size,
             )
-        except InvariantError:
-            raise
         except Error as error:
             raise type(error)(f"device plugin GetPreferredAllocation rpc failed with err: {error}") from error
         return frozenset(wish)
@@ -156,8 +154,6 @@ class Allocator:
             )
         try:
             await _connected(known.endpoint, resource).pre_start(sorted(grant.ids))
-        except InvariantError:
-            raise
         except Error as error:
             raise type(error)(f"device plugin PreStartContainer rpc failed with err: {error}") from error
 

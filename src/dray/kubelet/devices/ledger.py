@@ -99,8 +99,6 @@ class Ledger:
     def _write(self, content: bytes) -> None:
         try:
             self._file.save(Text(content))
-        except InvariantError:
-            raise
         except Error as error:
             raise UnavailableError(f'failed to write checkpoint file "{CHECKPOINT}": {error}') from error
         self._written = content

@@ -12,7 +12,7 @@ from dray.api.meta import format_micro_time, format_time
 from dray.api.quantity import Quantity
 from dray.client.client import Client
 from dray.client.requests import PatchType
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, NotFoundError
 from dray.kubelet.node.machine import Machine
 from dray.kubelet.node.resources import DeviceCapacity, NodeResources, is_extended, node_resources
 from dray.runtime.clock import Clock
@@ -83,8 +83,6 @@ class NodeKeeper:
             try:
                 await self._renew_lease()
                 await self.report()
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("the node cannot be reported", error=str(error))
             await self._clock.sleep(_REST)

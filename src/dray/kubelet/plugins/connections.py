@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from dray.errors import Error, InvariantError, UnavailableError
+from dray.errors import Error, UnavailableError
 from dray.kubelet.devices.known import Device
 from dray.kubelet.plugins.endpoint import (
     DEFAULT_TIMEOUTS,
@@ -132,8 +132,6 @@ class Connections:
         reason = "it ended the stream"
         try:
             await endpoint.follow(lambda devices: self._listed(endpoint, devices))
-        except InvariantError:
-            raise
         except Error as error:
             reason = str(error)
         if self._endpoints.get((endpoint.resource, endpoint.path)) is not endpoint:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
+from dray.errors import Error, ProtocolError, UnavailableError
 from dray.kubelet.devices.known import Device
 from dray.kubelet.failure import prefixed, rpc_text
 from dray.kubelet.newest import Newest
@@ -62,8 +62,6 @@ async def dial(channel: Channel, timeout: float) -> None:
             await channel.wait_connected(wait=timeout)
     except TimeoutError:
         raise UnavailableError("failed to dial device plugin: context deadline exceeded") from None
-    except InvariantError:
-        raise
     except Error as error:
         raise prefixed("failed to dial device plugin", error) from error
 
@@ -73,8 +71,6 @@ async def asked_options(channel: Channel, timeout: float) -> DevicePluginOptions
     client = DevicePluginClient(channel)
     try:
         return await client.get_device_plugin_options(Empty(), timeout=timeout)
-    except InvariantError:
-        raise
     except Error as error:
         raise prefixed("failed to get device plugin options", error, rpc_text(error)) from error
 
@@ -199,8 +195,6 @@ class PluginEndpoint:
                         self._idle.set()
         except TimeoutError:
             raise self._stopped() from None
-        except InvariantError:
-            raise
         except Error as error:
             raise type(error)(rpc_text(error)) from error
 

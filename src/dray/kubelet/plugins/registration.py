@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dray.api.names import is_extended_resource_name
 from dray.api.quoting import quote
-from dray.errors import ConflictError, Error, InvalidError, InvariantError, UnavailableError
+from dray.errors import ConflictError, Error, InvalidError, UnavailableError
 from dray.hardware.change.files import CONTAINER_FILE
 from dray.hardware.host_root import HostRoot
 from dray.hardware.selinux import SelinuxState, read_selinux
@@ -66,8 +66,6 @@ class Registration:
             if not is_extended_resource_name(resource):
                 raise InvalidError(invalid_name(resource))
             await self._connections.connect(resource, self._socket(request.endpoint))
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("device plugin refused", resource=cut(resource), error=cut(str(error)))
             raise StatusError(Code.UNKNOWN, str(error)) from error

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dray.errors import Error, InvariantError, ProtocolError, UnavailableError
+from dray.errors import Error, ProtocolError, UnavailableError
 from dray.kubelet.failure import rpc_text
 from dray.kubelet.plugins.handler import PluginHandler
 from dray.kubelet.plugins.reconcile import (
@@ -127,8 +127,6 @@ class PluginWatcher:
                 await self._register(operation.path, operation.generation)
             else:
                 await self._unregister(operation)
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("plugin not registered", path=operation.path, error=str(error))
             if isinstance(operation, Register):
@@ -169,8 +167,6 @@ class PluginWatcher:
             stage = "registration"
             self._taken[plugin.path] = taken
             await handler.register(taken.name, taken.endpoint, versions)
-        except InvariantError:
-            raise
         except Error as error:
             self._taken.pop(plugin.path, None)
             raise await plugin.refuse(f"plugin {stage} failed with err: {error}") from error
@@ -219,7 +215,5 @@ class _Plugin:
 def _saying(where: str) -> Iterator[None]:
     try:
         yield
-    except InvariantError:
-        raise
     except Error as error:
         raise UnavailableError(f"{_ERROR} {where}, err: {rpc_text(error)}") from error

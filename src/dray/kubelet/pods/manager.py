@@ -15,7 +15,7 @@ import msgspec
 
 from dray.api.core import Pod
 from dray.api.core.container import ContainerStateWaiting
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.kubelet.pods import events
 from dray.kubelet.pods.contract import Parts
 from dray.kubelet.pods.known import KnownPod, KnownPods, Others, Phase, record_of
@@ -161,8 +161,6 @@ class PodManager:
         while True:
             try:
                 return await call()
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("the container runtime fails, asked again", error=str(error))
             await self._clock.sleep(_ASK_AGAIN)
@@ -297,8 +295,6 @@ class PodManager:
     async def _unprepare(self, pod: Pod) -> None:
         try:
             await self._parts.claims.unprepare(pod)
-        except InvariantError:
-            raise
         except Error as error:
             self._parts.events.record(events.not_unprepared(pod, error))
             raise

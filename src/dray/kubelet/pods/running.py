@@ -12,7 +12,7 @@ from typing import TypeVar
 from dray.api.core import Pod
 from dray.api.core.container import Container as ContainerSpec
 from dray.api.core.container import ContainerStateWaiting
-from dray.errors import Error, InvalidError, InvariantError, NotFoundError
+from dray.errors import Error, InvalidError, NotFoundError
 from dray.kubelet.pods import events
 from dray.kubelet.pods.contract import Parts
 from dray.kubelet.pods.known import KnownPod
@@ -78,8 +78,6 @@ class Running:
             try:
                 with span("kubelet", "start", self._parts.claims.uids(known.pod), container=start.name):
                     await self._start(known, sandbox, start)
-            except InvariantError:
-                raise
             except Error as error:
                 known.waits[start.name] = ContainerStateWaiting(reason=_reason(error), message=str(error))
                 failures.append(error)
@@ -186,8 +184,6 @@ class Running:
         """An error on the way is recorded, and goes on."""
         try:
             yield
-        except InvariantError:
-            raise
         except Error as error:
             self._parts.events.record(event(error))
             raise

@@ -17,7 +17,7 @@ from dray.api.validation import validate
 from dray.client.client import Client
 from dray.client.reflector import Reflector
 from dray.client.requests import Selection
-from dray.errors import Error, InvalidError, InvariantError
+from dray.errors import Error, InvalidError
 from dray.runtime.clock import Clock
 from dray.runtime.files.filewatch import FileWatch, Kind
 from dray.runtime.files.oserrors import from_os_error
@@ -60,8 +60,6 @@ async def follow_directory(directory: Path, node: str, clock: Clock, take: Take)
 def _file(path: Path, node: str, clock: Clock, good: dict[str, tuple[Pod, ...]]) -> tuple[Pod, ...]:
     try:
         return read_pods([path], node, clock)
-    except InvariantError:
-        raise
     except Error as error:
         before = good.get(path.name, ())
         what = "its last good content stays in force" if before else "no pod comes from it"

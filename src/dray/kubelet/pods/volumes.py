@@ -15,7 +15,7 @@ from dray.api.core import Pod
 from dray.api.core.container import Container, VolumeMount
 from dray.api.meta import Model
 from dray.cdi.edits import Mount
-from dray.errors import ConflictError, DeniedError, Error, InvalidError, InvariantError, NotFoundError
+from dray.errors import ConflictError, DeniedError, Error, InvalidError, NotFoundError
 from dray.kubelet.failure import prefixed
 from dray.kubelet.pods import host_paths, subpaths
 from dray.kubelet.pods.environment import Sources, expand_known, field_value
@@ -136,8 +136,6 @@ class Volumes:
         elif mount.sub_path or mount.sub_path_expr:
             try:
                 path = self._sub_path(volume, mount.sub_path or expand_known(mount.sub_path_expr, env), place)
-            except InvariantError:
-                raise
             except Error as error:
                 raise subpaths.told(error, mount.name, container.name) from error
         elif volume.host_type is not None:

@@ -19,7 +19,6 @@ from dray.errors import (
     ConflictError,
     Error,
     InvalidError,
-    InvariantError,
     ProtocolError,
     UnavailableError,
 )
@@ -201,8 +200,6 @@ class CriRuntime:
         )
         try:
             answer = await self._runtime.create_container(request, timeout=_WORK_SECONDS)
-        except InvariantError:
-            raise
         except Error as error:
             raise create_error(error, config) from error
         self._changes.note()
@@ -226,8 +223,6 @@ class CriRuntime:
                 request = pb.StartContainerRequest(container_id=container)
                 await self._runtime.start_container(request, timeout=_WORK_SECONDS)
                 return
-            except InvariantError:
-                raise
             except Error:
                 # Its own words are in the status; and an earlier call may have started it meanwhile.
                 status = await self._view.status(container)
@@ -283,8 +278,6 @@ class CriRuntime:
         while True:
             try:
                 return await call()
-            except InvariantError:
-                raise
             except Error as error:
                 if not is_busy(error):
                     raise

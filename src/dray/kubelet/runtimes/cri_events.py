@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NoReturn
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.wire.cri import RuntimeClient
@@ -47,8 +47,6 @@ class Changes:
         while True:
             try:
                 await self._take_events()
-            except InvariantError:
-                raise
             except Error as error:
                 self._tell(str(error))
             self._news.set()

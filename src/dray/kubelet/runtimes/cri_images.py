@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.errors import Error, InvalidError, InvariantError, NotFoundError, ProtocolError
+from dray.errors import Error, InvalidError, NotFoundError, ProtocolError
 from dray.kubelet.runtimes.images import HOST
 from dray.wire.cri import ImagesClient
 from dray.wire.gen import cri_v1_pb2 as pb
@@ -29,8 +29,6 @@ async def ensure_image(images: ImagesClient, image: str, policy: str) -> None:
         )
     try:
         await images.pull_image(pb.PullImageRequest(image=_spec(image)), timeout=PULL_SECONDS)
-    except InvariantError:
-        raise
     except Error as error:
         raise NotFoundError(
             f"cannot pull image {image!r}: {error}; {WAYS}", kind="pull", name=image

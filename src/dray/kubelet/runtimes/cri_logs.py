@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NoReturn
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.kubelet.runtimes.contract import LogLimits
 from dray.kubelet.runtimes.cri_view import CriView
 from dray.kubelet.runtimes.shim_log import make_room, open_directory, put_aside_as
@@ -39,8 +39,6 @@ class LogKeeper:
             await self._clock.sleep(_LOOK_SECONDS)
             try:
                 await self.look()
-            except InvariantError:
-                raise
             except Error as error:
                 _log.debug("sizes of logs are not known", error=str(error))
 
@@ -53,8 +51,6 @@ class LogKeeper:
             try:
                 await self._keep_small(item)
                 self._told.discard(item)
-            except InvariantError:
-                raise
             except Error as error:
                 if item not in self._told:
                     _log.warning("a full log is not put aside", container=item, error=str(error))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dray.cdi.inject import combine
 from dray.cdi.registry import DIRECTORIES, read_registry
-from dray.errors import Error, InvalidError, InvariantError
+from dray.errors import Error, InvalidError
 from dray.kubelet.runtimes.contract import ContainerConfig, LogLimits, Security
 from dray.kubelet.runtimes.kept import KeptRuntime
 from dray.kubelet.runtimes.liveness import Identity, find_marked, send, wait_ended
@@ -112,8 +112,6 @@ class ProcessEngine:
             return {}
         try:
             edits = combine(read_registry(self._cdi_directories).resolve(names))
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("CDI devices are not applied", error=str(error))
             return {}

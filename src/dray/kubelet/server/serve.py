@@ -16,7 +16,6 @@ from dray.errors import (
     DeniedError,
     Error,
     InvalidError,
-    InvariantError,
     NotFoundError,
     UnavailableError,
 )
@@ -114,8 +113,6 @@ class _Door:
             certificate = transport.get_extra_info("peercert") if transport is not None else None
             await self._callers.check(caller_of(certificate))
             return await self._show(request)
-        except InvariantError:
-            raise
         except Error as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), 500)
             if code == 500:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from dray.api.core.container import Container
 from dray.api.core.pod import Pod
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.kubelet.metrics import TopologyMetrics
 from dray.kubelet.rejection import Rejection, misaligned, unexpected
 from dray.kubelet.topology.hints import Hint, ResourceHints
@@ -144,8 +144,6 @@ class TopologyManager:
         try:
             for provider in self._providers:
                 await provider.allocate(pod, container)
-        except InvariantError:
-            raise
         except Error as error:
             return unexpected(error)
         return None

@@ -16,7 +16,7 @@ from dray.api.meta import Model
 from dray.client.client import Client
 from dray.client.decode import meta_of
 from dray.client.reflector import Reflector, ReflectorConfig
-from dray.errors import Error, InvalidError, InvariantError, NotFoundError, UnavailableError
+from dray.errors import Error, InvalidError, NotFoundError, UnavailableError
 from dray.processes.agent_config import Served
 from dray.processes.agent_config.config_place import (
     KUBEVIRTS,
@@ -113,8 +113,6 @@ class ClusterConfig(ConfigSource):
         """As of a file; where it is not good now, the last good one of an earlier run, and that is told."""
         try:
             return self._first()
-        except InvariantError:
-            raise
         except Error as error:
             former = self._former
             if former is None:

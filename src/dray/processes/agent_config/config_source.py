@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from dray.api.core import ObjectReference
-from dray.errors import Error, InvalidError, InvariantError, UnavailableError
+from dray.errors import Error, InvalidError, UnavailableError
 from dray.processes.agent_config import AgentConfig, MdevTypes, Served, load_agent_config, served
 from dray.processes.agent_config.label_lines import parse_labels
 from dray.runtime.clock import Clock
@@ -99,8 +99,6 @@ class ConfigSource(ABC):
         """What is to be served now. InvalidError with every fault; NotFoundError, DeniedError where it cannot be read."""
         try:
             return self._first()
-        except InvariantError:
-            raise
         except Error as error:
             self._announce(error)
             raise
@@ -159,8 +157,6 @@ class ConfigSource(ABC):
                 return None
             self._given, self._unreadable = given, ""
             wanted = self._parse(given)
-        except InvariantError:
-            raise
         except Error as error:
             self._refuse(error)
             return self._relabelled()
@@ -174,8 +170,6 @@ class ConfigSource(ABC):
         try:
             given = self._labelled(self._good.text)
             return None if given == self._good else self._parse(given)
-        except InvariantError:
-            raise
         except Error:  # the labels themselves are not good, which was told
             return None
 

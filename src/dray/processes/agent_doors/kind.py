@@ -32,7 +32,7 @@ from dray.dra.slices.reconcile import PoolOwner
 from dray.dra.slices.view import pool_devices
 from dray.dra.status import ClaimStatus
 from dray.drivers.contract import Device, Driver, HasLeftovers, Prepared, Problem
-from dray.errors import Error, InvariantError, NotFoundError
+from dray.errors import Error, NotFoundError
 from dray.hardware.change import HostChange
 from dray.hardware.host_root import HostRoot
 from dray.inventory.holds import Holds
@@ -172,16 +172,12 @@ class DraKind:
                 doing=f"look for what is left of claims of {self.wish.name}",
                 seconds=_LEFTOVER_SECONDS,
             )
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("leftovers are not looked for", driver=self.wish.name, error=str(error))
             return
         for change in changes:
             try:
                 await ground.undo([change])
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("left over", what=change.describe(), error=str(error))
 
@@ -262,8 +258,6 @@ class DraKind:
             try:
                 claims = await self._ground.client.list(RESOURCE_CLAIMS)
                 await preparer.recovery.rebuild(claim for claim in claims.items if self._is_ours(claim))
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("claims of a lost checkpoint are not known yet", error=str(error))
                 self._is_lost.set()

@@ -15,7 +15,7 @@ from dray.client.client import Client
 from dray.dra.claims.prepare import Preparer
 from dray.dra.parcels import ClaimRef
 from dray.dra.status import ClaimStatus
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.inventory.holds import Holds
 from dray.inventory.ledger import Door
 from dray.runtime.clock import Clock
@@ -32,8 +32,6 @@ async def keep_holds(holds: Holds, kind: str, preparer: Preparer, clock: Clock) 
         await holds.wait_ours()
         try:
             await preparer.noted()
-        except InvariantError:
-            raise
         except Error as error:
             _log.warning("holds of claims are not compared with what is prepared", error=str(error))
         else:
@@ -60,8 +58,6 @@ async def tell_again(
             claims = (await client.list(RESOURCE_CLAIMS)).items
             await preparer.noted()  # after the list: what another process had prepared by then is known now
             break
-        except InvariantError:
-            raise
         except Error as error:
             _log.debug("status of claims is not compared yet", driver=driver, error=str(error))
             await clock.sleep(_AGAIN)

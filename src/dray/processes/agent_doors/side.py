@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
 from dray.dra.register import DriverState, Phase
-from dray.errors import ConflictError, Error, InvariantError
+from dray.errors import ConflictError, Error
 from dray.inventory.ledger import Door
 from dray.processes.agent_doors.kind import DraGround, DraKind, KindWish
 from dray.runtime.backoff import Backoff, BackoffPolicy
@@ -120,8 +120,6 @@ class DraSide:
                     one.failure = ""
                     self._has_served.add(name)
                     await asyncio.Event().wait()
-            except InvariantError:
-                raise
             except Error as error:
                 if isinstance(error, ConflictError) and not self._has_served:
                     raise

@@ -10,7 +10,7 @@ from dray.api.resource import DeviceClass
 from dray.client.client import Client
 from dray.dra.classes import ensure_classes, kind_class, nvidia_classes, resource_class
 from dray.dra.names import NVIDIA
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
@@ -43,8 +43,6 @@ class DeviceClasses:
             self._changed.clear()
             try:
                 done = await ensure_classes(self._client, self._wanted)
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("device classes are not made yet", error=str(error))
                 self._changed.set()

@@ -18,7 +18,7 @@ from dray.client import requests
 from dray.client.access import ClusterAccess
 from dray.client.client import PAGE_SIZE, Client
 from dray.client.http import HttpOptions, Request, Transport
-from dray.errors import DeniedError, Error, InvariantError, NotFoundError
+from dray.errors import DeniedError, Error, NotFoundError
 from dray.processes.doctor.kubelet_config import GATES
 from dray.processes.doctor.places import Places
 from dray.runtime.clock import Clock
@@ -76,8 +76,6 @@ async def look_at_cluster(places: Places, clock: Clock) -> Cluster:
         async with Client(access, _OPTIONS) as client:
             version = (await client.server_version()).git_version
             return msgspec.structs.replace(found, version=version, **await _asked(client, access, places))
-    except InvariantError:
-        raise
     except Error as error:
         return msgspec.structs.replace(found, error=str(error), is_denied=isinstance(error, DeniedError))
 
@@ -128,8 +126,6 @@ async def _gates(access: ClusterAccess, node: str) -> dict[str, bool]:
     try:
         async with Transport(access, _OPTIONS) as transport:
             text = (await transport.send(request)).decode(errors="replace")
-    except InvariantError:
-        raise
     except Error:
         return {}
     return read_gates(text)

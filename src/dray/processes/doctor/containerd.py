@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.cdi.registry import read_registry
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.processes.doctor.finding import Finding, cannot_look, fault, note, ok, warning
 from dray.processes.doctor.places import Places, State, Text, look_at, read_text
 from dray.wire.connect import connect
@@ -66,8 +66,6 @@ async def look_at_containerd(places: Places) -> Containerd:
     try:
         async with connect(places.containerd_socket, timeout=2.0) as channel:
             told = await RuntimeClient(channel).version(VersionRequest(), timeout=2.0)
-    except InvariantError:
-        raise
     except Error as error:
         return msgspec.structs.replace(found, socket=State.BROKEN, error=str(error))
     return msgspec.structs.replace(

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from dray.deviceplugin.held import LIMITS
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.processes.doctor.finding import Finding, cannot_look, fault, note, ok, warning
 from dray.processes.doctor.places import Places, State, look_at, read_bytes
 from dray.runtime.files.checkpoint_format import Format, Unreadable
@@ -110,8 +110,6 @@ async def _ask(path: Path) -> Socket:
     try:
         async with connect(path, timeout=GET_INFO_TIMEOUT) as channel:
             info = await RegistrationClient(channel).get_info(InfoRequest(), timeout=GET_INFO_TIMEOUT)
-    except InvariantError:
-        raise
     except Error as error:
         return msgspec.structs.replace(found, error=str(error))
     return msgspec.structs.replace(
@@ -134,8 +132,6 @@ async def _ask_kubelet(path: Path) -> Kubelet:
             all_of_them = await client.get_allocatable_resources(
                 AllocatableResourcesRequest(), timeout=_SECONDS
             )
-    except InvariantError:
-        raise
     except Error as error:
         return Kubelet(State.BROKEN, str(error))
     holders: dict[str, str] = {}

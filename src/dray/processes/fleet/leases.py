@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 from dray.api.kinds import LEASES
 from dray.client.client import Client
-from dray.errors import ConflictError, Error, InvariantError, NotFoundError
+from dray.errors import ConflictError, Error, NotFoundError
 from dray.processes.fleet.objects import LEASE_NAMESPACE, lease_spec
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
@@ -36,8 +36,6 @@ class HollowLeases:
             started = self._clock.monotonic()
             try:
                 await self.renew(self.next_turn())
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("leases of hollow nodes are not renewed", error=str(error))
             await self._clock.sleep(started + 1.0 - self._clock.monotonic())

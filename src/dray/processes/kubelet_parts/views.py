@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dray.api.core import Pod
 from dray.api.core.container import Container
 from dray.api.resource.claim import ResourceClaim
-from dray.errors import Error, InvariantError, NotFoundError
+from dray.errors import Error, NotFoundError
 from dray.kubelet.claims.manager import ClaimManager
 from dray.kubelet.devices.known import Device
 from dray.kubelet.devices.manager import DeviceManager
@@ -94,8 +94,6 @@ class ClaimsSeen:
         """What a container uses; nothing where one of them is not known, as a kubelet answers."""
         try:
             found = self._claims.container_claims(pod, container)
-        except InvariantError:
-            raise
         except Error:
             return ()
         return tuple(

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from dray.api.codec import to_raw
 from dray.drivers.contract import Device
 from dray.drivers.sim.profile import SimProfile
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 from dray.processes.discovery import discover
 from dray.processes.up.config import usable_config
 from dray.processes.up.place import UpPlace
@@ -58,7 +58,5 @@ class MachineConfig:
             await clock.sleep(LOOK_SECONDS)
             try:
                 await asyncio.to_thread(self.write)
-            except InvariantError:
-                raise
             except Error as error:
                 _log.warning("new devices are not offered yet", error=str(error))

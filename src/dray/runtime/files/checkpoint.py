@@ -67,7 +67,7 @@ class Checkpoint(Generic[T]):
         self._clock = clock or SystemClock()
         self._lock = FileLock(path.with_name(f"{path.name}.lock"))
         self._turn = threading.Lock()
-        self._loaded = False
+        self._loaded = self._left = False
         # Why the file on the disk must be moved away before it may be replaced.
         self._unusable: str | None = None
 
@@ -77,6 +77,7 @@ class Checkpoint(Generic[T]):
         return self._path
 
     def __enter__(self) -> Checkpoint[T]:
+        self._left = False
         # On a full or read-only disk there may be no directory and no lock file yet. Reading goes on, and `save` asks again.
         with contextlib.suppress(UnavailableError):
             self._make_directory()
@@ -85,7 +86,7 @@ class Checkpoint(Generic[T]):
 
     def __exit__(self, *exc_info: object) -> None:
         with self._turn:
-            self._loaded = False
+            self._loaded, self._left = False, True
             self._lock.release()
 
     def open(self) -> Loaded[T]:
@@ -140,11 +141,13 @@ class Checkpoint(Generic[T]):
     def save(self, data: T) -> None:
         """Put `data` in the place of the old state; returns when it is durable.
 
-        Errors: UnavailableError (full or read-only disk; try again later), HardwareError (the disk fails),
-        DeniedError, ConflictError (another process took the file), InvalidError (too large).
+        Errors: UnavailableError (full or read-only disk: try again later; the checkpoint was left while a thread waited to
+        save), HardwareError (the disk fails), DeniedError, ConflictError (another process took the file), InvalidError (too large).
         """
         content = self._layout.encode(data)
         with self._turn:
+            if self._left:
+                raise UnavailableError(f"cannot save {str(self._path)!r}: it is closed; the previous state is kept")
             if not self._loaded:
                 raise InvariantError(f"checkpoint {str(self._path)!r} is saved before it was loaded")
             # An operator may have cleared the directory: then it and the lock are made anew.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from dray.errors import Error, InvariantError
+from dray.errors import Error
 
 EVIDENCE_CHARACTERS = 400
 
@@ -195,8 +195,6 @@ async def _checked(rule: Rule[S], subject: S) -> Outcome:
     try:
         async with limit:
             return await rule.check(subject)
-    except InvariantError:
-        raise
     except Unready as reason:
         return skipped(str(reason))
     except Error as error:
