@@ -199,6 +199,8 @@ def sizes(*mebibytes: int) -> Json:
 # Of these a card of 10Gi has room for two, and there are six cards for thirteen. Nobody counts shares, so that there are
 # more ways to try than there is time; only the clock ends it.
 ENDLESS = sizes(*range(3500, 4670, 90))
+SMALL, LARGE = sizes(1), sizes(1 << 20)
+"""What fits where nobody else is, and what nowhere ever fits."""
 
 
 def test_random_claims_are_decided_or_stopped() -> None:
@@ -208,8 +210,16 @@ def test_random_claims_are_decided_or_stopped() -> None:
         {"name": profile, "claims": [ENDLESS], "profile": profile, "seconds": 0.05}
         for profile in ("k8s-1.36", "correct")
     ]
-    answers = decide([*questions, *endless])
-    assert {one["outcome"] for one in answers.values()} >= {"fits", "none", "stopped"}
+    sure = [
+        {**endless[0], "name": name, "claims": [asked]} for name, asked in (("fits", SMALL), ("none", LARGE))
+    ]
+    answers = decide([*questions, *endless, *sure])
+    assert {name: answers[name]["outcome"] for name in ("fits", "none", "k8s-1.36", "correct")} == {
+        "fits": "fits",
+        "none": "none",
+        "k8s-1.36": "stopped",
+        "correct": "stopped",
+    }
     for one in answers.values():
         if one["outcome"] == "stopped":
             assert one["error"].startswith("the search for devices was stopped after 0."), one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -205,20 +205,17 @@ def _checked(
         (one.name, name): counter.value.nano for one in sets for name, counter in one.counters.items()
     }
     names = {one.name for one in sets}
-    for device in _devices((*here, *elsewhere), budget):
-        if fault := _unknown_counter(device, names, counters):
-            return Pool(identity, invalid=fault, seen=tuple(here))
+    for one in (*here, *elsewhere):
+        budget.charge(len(one.spec.devices or ()))
+        for device in one.spec.devices or ():
+            if fault := _unknown_counter(device, names, counters):
+                return Pool(identity, invalid=fault, seen=tuple(here))
     return _without_duplicates(Pool(identity, tuple(devices), tuple(others), counters), budget)
 
 
-def _devices(slices: Iterable[ResourceSlice], budget: Spending) -> Iterator[Device]:
-    for one in slices:
-        budget.charge(len(one.spec.devices or ()))
-        yield from one.spec.devices or ()
-
-
 def _without_duplicates(pool: Pool, budget: Spending) -> Pool:
-    duplicate = _duplicate(device.name for device in _devices(pool.slices, budget))
+    budget.charge(sum(len(one.spec.devices or ()) for one in pool.slices))
+    duplicate = _duplicate(device.name for one in pool.slices for device in one.spec.devices or ())
     if duplicate is None:
         return pool
     return Pool(pool.id, invalid=f"duplicate device name {duplicate}", seen=pool.slices)

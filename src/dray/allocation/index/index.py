@@ -73,6 +73,7 @@ class Index:
         known = features_for_selectors(features, profile)
         self.selectors, self._columns = CompiledSelectors(known), Columns(known)
         self.matchers = Matchers(self.selectors)
+        self.matchers.kept.add(self)
         self.classes: dict[str, DeviceClass] = {}
         self._views: dict[str, NodeView] = {}
         self._users: dict[PoolID, dict[str, NodeView]] = {}
@@ -147,6 +148,11 @@ class Index:
         for pool in view.pools:
             self._users.setdefault(pool.id, {})[name] = view
         return view
+
+    def forget(self) -> None:
+        """See `matches.Holder`: what the views found out about requests."""
+        for view in self._views.values():
+            view.forget()
 
     def prepare(self, nodes: Iterable[Node]) -> None:
         """Look at nodes before somebody asks, for an owner with time to spare. What cannot be read is left for then."""

@@ -56,7 +56,6 @@ class NodeView:
         self.pools = pools
         self.rules = rules
         self.matchers = matchers
-        matchers.kept.add(self)
         self._selectors = selectors
         self.is_invalid = any(pool.invalid for pool in pools)
         self.may_lack_result = any(_has_terms(one) for pool in pools for one in pool.slices)
@@ -106,7 +105,7 @@ class NodeView:
             sums.touch(device)
 
     def forget(self) -> None:
-        """See `matches.Holder`."""
+        """See `matches.Holder`; called by the index, which is the holder for all its views."""
         self._chances.clear()
 
     def chances(self, matcher: Matcher, budget: Spending) -> Chances:
