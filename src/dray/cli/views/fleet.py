@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation.blocked import blocked_devices
-from dray.allocation.taint_rules import with_taint_rules
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.resource.slice import Device, DeviceAttribute
 from dray.api.taints import DeviceTaint, Effect
-from dray.inventory.doors import HELD_BY_CLAIM, HELD_BY_PLUGIN
+from dray.semantics.taints import HELD_BY_CLAIM, HELD_BY_PLUGIN, with_taint_rules
 
 HEALTHY, UNHEALTHY, TAINTED = "healthy", "unhealthy", "tainted"
 _PRODUCTS: Final = ("productName", "model", "product", "type", "shape", "resource")
