@@ -9,7 +9,6 @@ from dray.api.taints import (
     Effect,
     Taint,
     Toleration,
-    device_grace_seconds,
     is_tolerated,
     tolerates,
     untolerated,
@@ -72,19 +71,6 @@ def test_what_keeps_a_pod_or_claim_away() -> None:
     ]
     assert untolerated((), allowed) == ()
     assert is_tolerated(taints[0], [*allowed, DeviceToleration(operator="Exists")])
-
-
-def test_grace_before_eviction() -> None:
-    taint = DeviceTaint(key="k", effect="NoExecute")
-
-    def toleration(effect: str, seconds: int | None) -> DeviceToleration:
-        return DeviceToleration(key="k", operator="Exists", effect=effect, toleration_seconds=seconds)
-
-    assert device_grace_seconds(taint, ()) == 0
-    assert device_grace_seconds(taint, [toleration("", 60), toleration("", None)]) == 0
-    assert device_grace_seconds(taint, [toleration("NoExecute", 60), toleration("NoExecute", 30)]) == 30
-    assert device_grace_seconds(taint, [toleration("NoExecute", -5), toleration("NoExecute", 30)]) == 0
-    assert device_grace_seconds(taint, [toleration("NoExecute", 60), toleration("NoExecute", None)]) is None
 
 
 def test_names_on_the_wire() -> None:

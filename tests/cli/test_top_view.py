@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from dray.api.codec import view
 from dray.api.core import Event, Node, Pod
-from dray.api.resource import ResourceClaim, ResourceSlice
+from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.cli.top_view import as_document, picture, screen
 from dray.cli.views.objects import Objects
 from tests.mig_pool import mig_claim, mig_slices
@@ -101,12 +102,13 @@ def test_sums_for_programs() -> None:
         "free": 5,
         "held": 2,
         "blocked": 0,
+        "tainted": 0,
         "unhealthy": 2,
         "pendingPods": 1,
         "pendingClaims": 2,
     }
     assert told["products"] == [
-        {"driver": "gpu.example.com", "product": "H200", "devices": 8, "free": 5, "held": 2, "blocked": 0, "unhealthy": 2}
+        {"driver": "gpu.example.com", "product": "H200", "devices": 8, "free": 5, "held": 2, "blocked": 0, "tainted": 0, "unhealthy": 2}
     ]  # fmt: skip
     assert [(one["name"], one["hollow"], one["pods"]) for one in told["nodes"]] == [
         ("n1", False, 0),
@@ -134,6 +136,23 @@ def test_a_screen_for_people() -> None:
     assert "default/big 60s request r wants 9 of 8: 3 in use, 5 left" in lines
     head = lines.index("NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE")
     assert lines[head + 1] == "default 49m Normal R11 pod/waits so"
+
+
+def test_the_tainted_are_told_from_the_unhealthy() -> None:
+    rule = {
+        "metadata": {"name": "fan"},
+        "spec": {
+            "deviceSelector": {"pool": "n1", "device": "gpu-0"},
+            "taint": {"key": "fan", "effect": "NoSchedule"},
+        },
+    }
+    found = picture(replace(OBJECTS, rules=(view(rule, DeviceTaintRule),)))
+    summary = as_document(found, "here")["summary"]
+    assert (summary["free"], summary["tainted"], summary["unhealthy"]) == (4, 1, 2)
+    lines = [" ".join(line.split()) for line in screen(found, "here", "u", width=None, height=None, colour=False)]  # fmt: skip
+    assert lines[2] == "devices 8: 4 free, 2 held, 3 unhealthy or tainted"
+    nodes = lines.index("NODE STATE DEVICES FREE HELD TAINTED UNHEALTHY PODS SIMULATED")
+    assert lines[nodes + 1] == "n1 Ready 4 2 0 1 1 0 -"
 
 
 def test_what_lacks_counters_is_not_free() -> None:

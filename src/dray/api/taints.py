@@ -147,19 +147,3 @@ def untolerated(
         for taint in taints
         if taint.effect in effects and not is_tolerated(taint, tolerations, compare_numbers=compare_numbers)
     )
-
-
-def device_grace_seconds(taint: DeviceTaint, tolerations: Iterable[DeviceToleration]) -> int | None:
-    """How long after `time_added` a claim may keep a device with this NoExecute taint; None means for good.
-
-    Only tolerations that name the effect NoExecute count here: one without an effect lets the claim be allocated but
-    does not stop the eviction, as in Kubernetes.
-    """
-    shortest: int | None = None
-    for toleration in tolerations:
-        if toleration.effect == Effect.NO_EXECUTE and tolerates(toleration, taint):
-            if toleration.toleration_seconds is None:
-                return None
-            seconds = max(toleration.toleration_seconds, 0)
-            shortest = seconds if shortest is None else min(shortest, seconds)
-    return shortest or 0

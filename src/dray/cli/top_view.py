@@ -12,10 +12,11 @@ from dray.api.meta import format_time
 from dray.apiserver.http.showing.ages import age
 from dray.cli.tables import BOLD, Column, Row, Table, clean, painted
 from dray.cli.views.claim_words import about, users, why_claim_waits
-from dray.cli.views.fleet import HEALTHY, FleetDevice, fleet, natural
+from dray.cli.views.fleet import FleetDevice, fleet, natural
 from dray.cli.views.fleet_rows import HOLLOW, node_state
 from dray.cli.views.objects import Objects
 from dray.cli.views.rows import events_table
+from dray.semantics.devices import Totals, totals
 
 EVENTS_SHOWN: Final = 8
 _SMALL: Final = 8
@@ -26,24 +27,13 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
-    """Of some devices. One that is held and not well counts as both; `blocked`: nobody holds it, nobody can have it."""
-
-    devices: int = 0
-    free: int = 0
-    held: int = 0
-    unhealthy: int = 0
-    blocked: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class NodeUse:
     """One node."""
 
     name: str
     state: str
     hollow: bool
-    use: Use
+    use: Totals
     pods: int
 
 
@@ -61,8 +51,8 @@ class Picture:
     """The fleet at one moment."""
 
     objects: Objects
-    whole: Use
-    products: tuple[tuple[str, str, Use], ...]
+    whole: Totals
+    products: tuple[tuple[str, str, Totals], ...]
     nodes: tuple[NodeUse, ...]
     waiting: tuple[Waiting, ...]
     pods: Mapping[str, int]
@@ -76,7 +66,7 @@ class Picture:
 SORTS: Final[Mapping[str, tuple[str, Callable[[NodeUse], Any]]]] = {
     "h": ("held", lambda one: (-one.use.held, natural(one.name))),
     "f": ("free", lambda one: (-one.use.free, natural(one.name))),
-    "u": ("unhealthy", lambda one: (-one.use.unhealthy, one.state == "Ready", natural(one.name))),
+    "u": ("unhealthy", lambda one: (-_not_healthy(one.use), one.state == "Ready", natural(one.name))),
     "n": ("name", lambda one: natural(one.name)),
 }
 """The keys that sort nodes, by what."""
@@ -100,15 +90,12 @@ def picture(objects: Objects) -> Picture:
     )
 
 
-def _use(devices: Iterable[FleetDevice]) -> Use:
-    found = list(devices)
-    return Use(
-        len(found),
-        sum(one.is_free for one in found),
-        sum(one.is_held for one in found),
-        sum(one.health != HEALTHY for one in found),
-        sum(one.is_blocked for one in found),
-    )
+def _use(devices: Iterable[FleetDevice]) -> Totals:
+    return totals(one.status for one in devices)
+
+
+def _not_healthy(use: Totals) -> int:
+    return use.tainted + use.unhealthy
 
 
 def _nodes(objects: Objects, by_node: Mapping[str, Sequence[FleetDevice]]) -> Iterable[NodeUse]:
@@ -174,12 +161,13 @@ def as_document(found: Picture, server: str) -> dict[str, Any]:
     }
 
 
-def _document(use: Use) -> dict[str, int]:
+def _document(use: Totals) -> dict[str, int]:
     return {
         "devices": use.devices,
         "free": use.free,
         "held": use.held,
         "blocked": use.blocked,
+        "tainted": use.tainted,
         "unhealthy": use.unhealthy,
     }
 
@@ -237,27 +225,29 @@ def _head(found: Picture, server: str, *, colour: bool) -> list[str]:
     lines = [
         f"{painted('dray top', BOLD, colour=colour)}   {server}   {found.objects.now:%H:%M:%S} UTC",
         f"nodes    {len(found.nodes)}, {ready} ready",
-        f"devices  {whole.devices}: {whole.free} free, {whole.held} held, {blocked}{whole.unhealthy} unhealthy or tainted",
+        f"devices  {whole.devices}: {whole.free} free, {whole.held} held, {blocked}{_not_healthy(whole)} unhealthy or tainted",
         f"pods     {pods.get('Running', 0)} running, {found.pending_pods} pending, {pods.get('Failed', 0)} failed",
         f"claims   {allocated} with devices, {len(found.waiting)} waiting",
     ]
     return lines + [f"note: {clean(one)}" for one in found.objects.notes]
 
 
-def _cells(use: Use) -> tuple[str, ...]:
-    rare = (use.blocked, use.unhealthy)
+def _cells(use: Totals) -> tuple[str, ...]:
+    rare = (use.blocked, use.tainted, use.unhealthy)
     return (
         *map(str, (use.devices, use.free, use.held)),
         *(str(number) if number else "" for number in rare),
     )
 
 
-_USE: Final = tuple(map(Column, ("DEVICES", "FREE", "HELD", "BLOCKED", "UNHEALTHY")))
+_USE: Final = tuple(map(Column, ("DEVICES", "FREE", "HELD", "BLOCKED", "TAINTED", "UNHEALTHY")))
 
 
-def _without_blocked(table: Table, found: Picture) -> Table:
-    """Where no pool has devices that draw on the same counters, nobody has to know of it."""
-    return table if found.whole.blocked else table.without("BLOCKED")
+def _without_rare(table: Table, found: Picture) -> Table:
+    """Where no device is blocked, or none tainted, nobody has to know that they could be."""
+    for name, number in (("BLOCKED", found.whole.blocked), ("TAINTED", found.whole.tainted)):
+        table = table if number else table.without(name)
+    return table
 
 
 def _products_table(found: Picture) -> Table:
@@ -265,7 +255,7 @@ def _products_table(found: Picture) -> Table:
         Row((driver, product), (driver, product, *_cells(use))) for driver, product, use in found.products
     ]
     columns = (Column("DRIVER"), Column("PRODUCT", cut=True), *_USE)
-    return _without_blocked(Table(columns, tuple(rows)), found)
+    return _without_rare(Table(columns, tuple(rows)), found)
 
 
 def _nodes_table(found: Picture, sort: str) -> Table:
@@ -275,7 +265,7 @@ def _nodes_table(found: Picture, sort: str) -> Table:
         for one in ordered
     ]
     columns = (Column("NODE"), Column("STATE", state=True), *_USE, Column("PODS"), Column("SIMULATED"))
-    table = _without_blocked(Table(columns, tuple(rows)), found)
+    table = _without_rare(Table(columns, tuple(rows)), found)
     return table if any(one.hollow for one in ordered) else table.without("SIMULATED")
 
 

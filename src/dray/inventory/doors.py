@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Final
 
 from dray.api.names import label_value
 from dray.api.taints import DeviceTaint, Effect
 from dray.drivers.contract import Device, Health
 from dray.inventory.inventory import Inventory
 from dray.inventory.ledger import Door, Hold, Way, foreign
-
-HELD_BY_PLUGIN: Final = "held-by-plugin"
-HELD_BY_CLAIM: Final = "held-by-claim"
+from dray.semantics.taints import HELD_BY_CLAIM, HELD_BY_PLUGIN
 
 
 class Offered(StrEnum):

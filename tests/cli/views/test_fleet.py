@@ -42,7 +42,7 @@ def claim(name: str, *devices: str, pods: tuple[str, ...] = (), **more: Any) -> 
 
 
 def shown(devices: tuple[FleetDevice, ...]) -> list[tuple[str, str, list[str]]]:
-    return [(one.device.name, one.health, [holder.claim for holder in one.holders]) for one in devices]
+    return [(one.device.name, one.status.health, [holder.claim for holder in one.holders]) for one in devices]
 
 
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
@@ -62,7 +62,7 @@ def test_health_comes_from_taints_of_drivers_and_of_rules() -> None:
     }
     devices: list[Json] = [{"name": "a", "taints": [taint]}, {"name": "b", "taints": [noted]}, {"name": "c"}]
     found = fleet([pool("n", 1, *devices)], (), [view(rule, DeviceTaintRule)])
-    assert [one.health for one in found] == ["unhealthy", "healthy", "tainted"]
+    assert [one.status.health for one in found] == ["unhealthy", "healthy", "tainted"]
     assert [taint_text(one) for one in found[2].device.taints] == ["fans=old:NoSchedule"]
 
 
@@ -74,7 +74,7 @@ def test_holders_share_and_administrators_hold_nothing() -> None:
         ("b", "healthy", ["ns/admin"]),
         ("c", "healthy", []),
     ]
-    assert [one.is_held for one in found] == [True, False, False]
+    assert [one.status.is_held for one in found] == [True, False, False]
     assert found[0].holders[1].pods == ("ns/p", "ns/q")
 
 
@@ -85,7 +85,7 @@ def test_what_is_held_through_another_door_is_held_and_well() -> None:
     ]
     devices: list[Json] = [{"name": str(number), "taints": [one]} for number, one in enumerate(taken)]
     found = fleet([pool("n", 1, *devices)])
-    assert [(one.health, one.is_held) for one in found] == [("healthy", True)] * 2
+    assert [(one.status.health, one.status.state) for one in found] == [("healthy", "held")] * 2
     assert [holder_text(one) for one in found] == [
         "pod web-0 (device plugin)",
         "claim train (as another device)",
@@ -101,8 +101,21 @@ def test_what_lacks_counters_is_blocked_by_who_has_them() -> None:
     assert holder_text(found[part]) == "claim ns/train"
     assert holder_text(found["gpu-0-mig-1g18gb-19-1"]) == "free"
     of_third = [one for name, one in found.items() if name.startswith("gpu-2-")]
-    assert of_third and all(one.is_free for one in of_third), "admin access holds nothing"
-    assert [found[name].is_free for name in ("gpu-0", part, "gpu-1", "gpu-3")] == [False, False, False, True]
+    assert of_third and all(one.status.is_free for one in of_third), "admin access holds nothing"
+    states = [found[name].status.state for name in ("gpu-0", part, "gpu-1", "gpu-3")]
+    assert states == ["blocked", "held", "held", "free"]
+
+
+def test_what_several_share_is_free_while_there_is_room() -> None:
+    policy = {"default": "1", "validRange": {"min": "1", "max": "2", "step": "1"}}
+    capacity = {"shares": {"value": "2", "requestPolicy": policy}}
+    offered = [pool("n", 1, {"name": "a", "allowMultipleAllocations": True, "capacity": capacity})]
+    share: Json = {"shareID": "00000000-0000-0000-0000-000000000001", "consumedCapacity": {"shares": "1"}}
+    claims = [claim("one", "a", pods=("p",), **share), claim("two", "a", **share)]
+    (half,), (full,) = fleet(offered, claims[:1]), fleet(offered, claims)
+    assert [holder_text(one) for one in (half, full)] == ["free, shared by ns/p", "ns/p, claim ns/two"]
+    told = [device_document(one) for one in (half, full)]
+    assert [(one["state"], len(one["holders"])) for one in told] == [("free", 1), ("held", 2)]
 
 
 def test_many_in_the_way_are_counted() -> None:

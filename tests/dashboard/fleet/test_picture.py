@@ -165,6 +165,12 @@ def test_a_device_that_a_plugin_gave_away_is_healthy_and_held() -> None:
     device = drawn.device("a", "gpu-0")
     assert (device.health, device.available) == ("healthy", False)
     assert [(one.claim, one.pods, one.door) for one in device.holders] == [("", ("vm-1",), "plugin")]
+    taint["key"] = f"{objects.DRIVER}/held-by-claim"
+    drawn.put(RESOURCE_SLICES, objects.slice_of("a", [objects.gpu(0) | {"taints": [taint]}]))
+    device = drawn.device("a", "gpu-0")
+    assert [(one.claim, one.pods, one.door) for one in device.holders] == [("vm-1", (), "other")]
+    summary = drawn.node("a").summary
+    assert (device.state, summary.free, summary.held) == ("held", 0, 1)
 
 
 def test_a_shared_device_is_available_until_it_is_used_up() -> None:
@@ -172,10 +178,28 @@ def test_a_shared_device_is_available_until_it_is_used_up() -> None:
     policy = {"requestPolicy": {"default": "1"}, "value": "2"}
     shared = objects.gpu(0) | {"allowMultipleAllocations": True, "capacity": {"shares": policy}}
     drawn.put(RESOURCE_SLICES, objects.slice_of("a", [shared]))
-    for name, available in (("c", True), ("d", False)):
-        drawn.put(RESOURCE_CLAIMS, _held(name, ("a", "gpu-0"), consumedCapacity={"shares": "1"}))
-        assert drawn.device("a", "gpu-0").available is available
+    share: Json = {"shareID": "00000000-0000-0000-0000-000000000001", "consumedCapacity": {"shares": "1"}}
+    for name, available, state in (("c", True, "free"), ("d", False, "held")):
+        drawn.put(RESOURCE_CLAIMS, _held(name, ("a", "gpu-0"), **share))
+        device = drawn.device("a", "gpu-0")
+        assert (device.available, device.state) == (available, state)
+        summary = drawn.node("a").summary
+        assert (summary.free, summary.held) == (int(available), 1)
     assert len(drawn.device("a", "gpu-0").holders) == 2
+
+
+def test_all_shares_of_one_claim_count() -> None:
+    drawn = _drawn()
+    shares = {"value": "2", "requestPolicy": {"default": "1"}}
+    shared = objects.gpu(0) | {"allowMultipleAllocations": True, "capacity": {"shares": shares}}
+    drawn.put(RESOURCE_SLICES, objects.slice_of("a", [shared]))
+    share: Json = {"shareID": "00000000-0000-0000-0000-000000000001", "consumedCapacity": {"shares": "1"}}
+    both = _held("c", ("a", "gpu-0"), ("a", "gpu-0"), **share)
+    drawn.put(RESOURCE_CLAIMS, both)
+    device = drawn.device("a", "gpu-0")
+    assert (device.state, len(device.holders)) == ("held", 1)
+    drawn.drop(RESOURCE_CLAIMS, both)
+    assert drawn.device("a", "gpu-0").state == "free"
 
 
 def test_admin_access_holds_nothing() -> None:

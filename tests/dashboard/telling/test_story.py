@@ -8,10 +8,11 @@ from typing import Any
 from dray.api.codec import view
 from dray.api.core import Event
 from dray.api.resource import ResourceClaim, ResourceSlice
-from dray.dashboard.fleet.devices import Hold, Place, pool_devices
+from dray.dashboard.fleet.devices import Place, pool_devices
 from dray.dashboard.fleet.happenings import Events, Past
 from dray.dashboard.fleet.model import DeviceId, Moment
 from dray.dashboard.telling.story import Sources, story
+from dray.semantics.devices import Holder
 from tests.dashboard import small_fleet as objects
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -55,7 +56,7 @@ def _told(
     *events: Event, claims: tuple[ResourceClaim, ...] = (), offered: ResourceSlice | None = None, past: Past | None = None
 ) -> tuple[list[Moment], list[str]]:  # fmt: skip
     offered = offered or _offered()
-    holds = {KEY: [Hold(f"{objects.NS}/{one.metadata.name}", (f"{objects.NS}/p",)) for one in claims]}
+    holds = {KEY: [Holder(f"{objects.NS}/{one.metadata.name}", (f"{objects.NS}/p",)) for one in claims]}
     device = next(one for one in pool_devices([offered], Place("n"), holds, []) if one.name == KEY.name)
     return story(Sources(device, offered, claims, events, (past or Past()).of(KEY)))
 
@@ -134,6 +135,9 @@ def test_taints_and_a_later_generation() -> None:
     offered = _offered(taints=[taint])
     moments, _ = _told(offered=offered)
     assert (moments[-1].stage, moments[-1].text) == ("tainted", "taint example.com/fan=loud:NoSchedule")
+    ill = taint | {"key": "gpu.nvidia.com/xid", "value": "79"}
+    moments, _ = _told(offered=_offered(taints=[ill, ill | {"effect": "None"}]))
+    assert [one.stage for one in moments[-2:]] == ["unhealthy", "tainted"], "the effect None only informs"
     made = objects.slice_of("n", [objects.gpu(1)])
     made["spec"]["pool"]["generation"] = 3
     moments, _ = _told(offered=view(made, ResourceSlice))

@@ -16,10 +16,10 @@ from dray.allocation.pools import Pool
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
 from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState
-from dray.allocation.taint_rules import with_taint_rules
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.errors import InvalidError
+from dray.semantics.taints import with_taint_rules
 
 _LISTS: Final = "DRAListTypeAttributes"
 TAINT_RULES: Final = "DRADeviceTaintRules"
@@ -73,7 +73,7 @@ class Situation:
             Options(features, profile),
             allocated=in_use(cluster.claims, features),
             classes=cluster.classes,
-            slices=with_taint_rules(cluster.slices, rules, bare_rule_taints_all=profile.bare_rule_taints_all),
+            slices=with_taint_rules(cluster.slices, rules, bare_selects_all=profile.bare_rule_taints_all),
             selectors=selectors,
         )
         return Situation(cluster, allocator, selectors, features)

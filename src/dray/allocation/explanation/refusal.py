@@ -17,11 +17,12 @@ from dray.allocation.explanation.together import obstacles
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import Tier
 from dray.allocation.pools import Pool, gather_pools
-from dray.allocation.requests import Planner, Request, claim_name
+from dray.allocation.requests import Planner, Request
 from dray.allocation.state import DeviceID
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.api.taints import DeviceTaint, untolerated
+from dray.semantics.devices import holders_in
 
 
 class Check(StrEnum):
@@ -60,16 +61,14 @@ def holders_of(claims: Iterable[ResourceClaim]) -> Holders:
     """Who holds which device. Admin access holds nothing."""
     found: dict[DeviceID, list[Holder]] = {}
     for claim in claims:
-        if claim.status.allocation is None:
-            continue
         pods = tuple(
             one.name if one.resource == "pods" else f"{one.resource}/{one.name}"
             for one in claim.status.reserved_for
         )
-        for result in claim.status.allocation.devices.results:
-            if not result.admin_access:
-                device = DeviceID(result.driver, result.pool, result.device)
-                found.setdefault(device, []).append(Holder(device, claim_name(claim), pods))
+        for key, holder in holders_in(claim):
+            if not holder.admin:
+                device = DeviceID(*key)
+                found.setdefault(device, []).append(Holder(device, holder.claim, pods))
     return found
 
 

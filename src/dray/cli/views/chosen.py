@@ -107,7 +107,7 @@ def _no_labels(labels: str) -> None:
 
 def device_document(device: FleetDevice) -> dict[str, Any]:
     """A device for programs. Keys stay; others may join."""
-    raw = to_raw(device.device)
+    raw, status = to_raw(device.device), device.status
     return {
         "id": device.id,
         "name": device.device.name,
@@ -115,7 +115,8 @@ def device_document(device: FleetDevice) -> dict[str, Any]:
         "pool": device.pool,
         "node": device.node,
         "product": device.product,
-        "health": device.health,
+        "health": status.health.value,
+        "state": status.state.value,
         "simulated": device.is_simulated,
         "taints": [taint_text(one) for one in device.device.taints],
         "holders": [
@@ -128,7 +129,7 @@ def device_document(device: FleetDevice) -> dict[str, Any]:
             }
             for one in device.holders
         ],
-        "blockedBy": list(device.blocked_by or ()) if device.is_blocked else None,
+        "blockedBy": list(device.blocked_by or ()) if status.is_blocked else None,
         "attributes": raw.get("attributes", {}),
         "capacity": raw.get("capacity", {}),
     }

@@ -12,7 +12,7 @@ from dray.api.resource import DeviceClass, ResourceSlice
 from dray.apiserver.http.showing.pod_cells import pod_cells
 from dray.cli.tables import NOTHING, Table, listed
 from dray.cli.views.claim_words import claim_state, classes_of, devices_of
-from dray.cli.views.fleet import HEALTHY, FleetDevice, attribute_text, fleet, taint_text
+from dray.cli.views.fleet import FleetDevice, attribute_text, fleet, taint_text
 from dray.cli.views.fleet_rows import HOLLOW, blocked_text, holder_text, node_state
 from dray.cli.views.objects import Objects
 from dray.cli.views.rows import pod_devices
@@ -25,6 +25,7 @@ from dray.cli.views.sections import (
     pairs_text,
     table_of,
 )
+from dray.semantics.devices import totals
 
 _DOORS = {"dra": "DRA", "plugin": "a device plugin", "other": "another device of the same hardware"}
 _ENDED = ("Succeeded", "Failed")
@@ -68,13 +69,13 @@ def describe_node(node: Node, around: Objects, paper: Paper) -> list[str]:
 
 
 def _counted(devices: Sequence[FleetDevice]) -> str:
-    held = sum(one.is_held for one in devices)
-    rest = {
-        "blocked": sum(one.is_blocked for one in devices),
-        "not healthy": sum(one.health != HEALTHY for one in devices),
-    }
+    use = totals(one.status for one in devices)
+    rest = {"blocked": use.blocked, "not healthy": use.tainted + use.unhealthy}
     return ", ".join(
-        [f"{len(devices)}, {held} held", *(f"{number} {word}" for word, number in rest.items() if number)]
+        [
+            f"{use.devices}, {use.held} held",
+            *(f"{number} {word}" for word, number in rest.items() if number),
+        ]
     )
 
 
@@ -83,7 +84,7 @@ def _devices(devices: Iterable[FleetDevice]) -> Table:
         (
             one.device.name,
             one.product,
-            one.health,
+            one.status.health,
             one.attribute("numaNode"),
             one.attribute("pcieRoot"),
             holder_text(one),
@@ -132,7 +133,7 @@ def describe_device(device: FleetDevice, around: Objects, paper: Paper) -> list[
         ("Device", device.id),
         ("Node", device.node or "not of one node"),
         ("Product", device.product),
-        ("Health", device.health),
+        ("Health", device.status.health),
         ("Blocked", blocked_text(device)),
         ("Shared", shared),
         ("Simulated", "yes: there is no hardware behind it" if device.is_simulated else ""),

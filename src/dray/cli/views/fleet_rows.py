@@ -10,8 +10,9 @@ from dray.api.core import Node
 from dray.api.resource import ResourceSlice
 from dray.apiserver.http.showing.ages import age
 from dray.cli.tables import NOTHING, Column, Row, Table, listed
-from dray.cli.views.fleet import HEALTHY, FleetDevice, Holder, fleet, taint_text
+from dray.cli.views.fleet import FleetDevice, fleet, taint_text
 from dray.cli.views.objects import Objects
+from dray.semantics.devices import Holder, Totals, totals
 
 HOLLOW: Final = "dray.internal/hollow"
 _NAME: Final = Column("NAME")
@@ -29,14 +30,15 @@ def nodes_table(chosen: Sequence[Node], around: Objects) -> Table:
     rows = []
     for node in chosen:
         name, devices = node.metadata.name, by_node.get(node.metadata.name, [])
-        bad = sum(one.health != HEALTHY for one in devices)
+        use = totals(one.status for one in devices)
+        bad = use.tainted + use.unhealthy
         rows.append(
             Row(
                 (name,),
                 (
                     name,
                     node_state(node),
-                    _held(devices) if devices else "",
+                    _held(use) if devices else "",
                     str(bad) if bad else "",
                     str(pods[name]),
                     age(node.metadata.creation_timestamp, around.now),
@@ -64,10 +66,9 @@ def nodes_table(chosen: Sequence[Node], around: Objects) -> Table:
     )
 
 
-def _held(devices: Sequence[FleetDevice]) -> str:
-    blocked = sum(one.is_blocked for one in devices)
-    told = f"{sum(one.is_held for one in devices)}/{len(devices)} held"
-    return f"{told}, {blocked} blocked" if blocked else told
+def _held(use: Totals) -> str:
+    told = f"{use.held}/{use.devices} held"
+    return f"{told}, {use.blocked} blocked" if use.blocked else told
 
 
 def node_state(node: Node) -> str:
@@ -108,7 +109,7 @@ def devices_table(chosen: Sequence[FleetDevice], _: Objects) -> Table:
                 one.driver,
                 one.device.name,
                 one.product,
-                one.health,
+                one.status.health,
                 holder_text(one),
                 one.pool,
                 one.attribute("numaNode"),
@@ -136,14 +137,15 @@ def devices_table(chosen: Sequence[FleetDevice], _: Objects) -> Table:
 def holder_text(device: FleetDevice) -> str:
     """The pods that have it, or the claims where no pod does; `free` where it could be had, else who is in the way."""
     names = [name for one in device.holders for name in _named(one)]
+    status = device.status
     if names:
-        return listed(dict.fromkeys(names), most=2)
-    return f"{NOTHING} ({blocked_text(device)})" if device.is_blocked else "free"
+        return f"{'free, shared by ' if status.is_held and status.is_free else ''}{listed(dict.fromkeys(names), most=2)}"
+    return f"{NOTHING} ({blocked_text(device)})" if status.is_blocked else "free"
 
 
 def blocked_text(device: FleetDevice) -> str:
     """Why a device that nobody holds cannot be had; "" where it can."""
-    if not device.is_blocked:
+    if not device.status.is_blocked:
         return ""
     if device.blocked_by:
         return f"counters held by {listed(device.blocked_by, most=2)}"

@@ -17,7 +17,7 @@ import msgspec
 from dray.api.kinds import RESOURCE_SLICES
 from dray.apiserver.http.showing.ages import age
 from dray.cli.tables import Column, Row, Table, listed
-from dray.cli.views.fleet import UNHEALTHY, fleet
+from dray.cli.views.fleet import fleet
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.client.requests import Selection
@@ -33,6 +33,7 @@ from dray.errors import (
 from dray.processes.kubelet_parts.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
 from dray.processes.up.place import RunningUp, find_running
 from dray.runtime.files.oserrors import from_os_error
+from dray.semantics.taints import DeviceHealth
 from dray.wire.connect import connect
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest
 from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest
@@ -95,7 +96,7 @@ async def _count(running: RunningUp) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {}
     for one in fleet(slices):
         of_driver = counts.setdefault(one.driver, {"healthy": 0, "unhealthy": 0})
-        of_driver["unhealthy" if one.health == UNHEALTHY else "healthy"] += 1
+        of_driver["unhealthy" if one.status.health is DeviceHealth.UNHEALTHY else "healthy"] += 1
     return counts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -13,12 +13,11 @@ from dray.api.core import Pod
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.resource.claim_status import DeviceRequestAllocationResult
 from dray.api.scheduling import group_name, is_reserved_for_group, owning_group
-from dray.api.taints import DeviceTaint, DeviceToleration, Effect, tolerates
+from dray.api.taints import DeviceTaint, Effect
 from dray.controllers.pod_claims import claim_names, is_for, is_reserved, is_terminal, meant
+from dray.semantics.taints import eviction_grace, selects
 
 ClaimOf = Callable[[str, str], ResourceClaim | None]
-_LATEST: Final = 10**10
-"""Seconds that a toleration may ask for and still be told from for ever by a date."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,32 +93,6 @@ def _pool(one: ResourceSlice) -> tuple[str, str]:
     return (one.spec.driver, one.spec.pool.name)
 
 
-def rule_selects(rule: DeviceTaintRule, driver: str, pool: str, device: str, policy: EvictionPolicy) -> bool:
-    """Whether the rule is about this device."""
-    selector = rule.spec.device_selector
-    if selector is None:
-        return policy.bare_rule_evicts_all
-    return (
-        selector.driver in (None, driver)
-        and selector.pool in (None, pool)
-        and selector.device in (None, device)
-    )
-
-
-def grace(
-    taint: DeviceTaint, tolerations: Iterable[DeviceToleration], policy: EvictionPolicy
-) -> timedelta | None:
-    """How long after its time the taint is tolerated; None: for good. The shortest of several counts."""
-    seconds: list[int] = []
-    for one in tolerations:
-        counts = one.effect == Effect.NO_EXECUTE or (not one.effect and not policy.bare_toleration_ignored)
-        if counts and tolerates(one, taint):
-            if one.toleration_seconds is None or one.toleration_seconds >= _LATEST:
-                return None
-            seconds.append(max(one.toleration_seconds, 0))
-    return timedelta(seconds=min(seconds, default=0))
-
-
 def claim_eviction(
     claim: ResourceClaim, pools: Pools, rules: Iterable[DeviceTaintRule], policy: EvictionPolicy
 ) -> Eviction | None:
@@ -130,7 +103,9 @@ def claim_eviction(
     found: list[Eviction] = []
     for device in claim.status.allocation.devices.results:
         for reason, taint in _evicting(device, pools, rules, policy):
-            allowed = grace(taint, device.tolerations, policy)
+            allowed = eviction_grace(
+                taint, device.tolerations, bare_toleration_ignored=policy.bare_toleration_ignored
+            )
             if allowed is not None and taint.time_added is not None:
                 found.append(Eviction(taint.time_added + allowed, (reason,)))
     return joined(found)
@@ -147,7 +122,9 @@ def _evicting(
         if taint.effect == Effect.NO_EXECUTE:
             yield Reason("", f"{name}/{device.device}", taint.key), taint
     for rule in rules:
-        if rule.spec.taint.effect == Effect.NO_EXECUTE and rule_selects(rule, *place, policy):
+        if rule.spec.taint.effect != Effect.NO_EXECUTE:
+            continue
+        if selects(rule, *place, bare_selects_all=policy.bare_rule_evicts_all):
             yield Reason(rule.metadata.uid, rule.metadata.name, rule.spec.taint.key), rule.spec.taint
 
 

@@ -13,7 +13,8 @@ from dray.api.meta import Condition, format_time
 from dray.api.resource import DeviceTaintRule, ResourceClaim
 from dray.api.resource.taint_rule import EVICTION_IN_PROGRESS
 from dray.api.taints import Effect
-from dray.controllers.taints.eviction import ClaimOf, EvictionPolicy, Pools, pod_eviction, rule_selects
+from dray.controllers.taints.eviction import ClaimOf, EvictionPolicy, Pools, pod_eviction
+from dray.semantics.taints import selects
 
 PERIOD: Final = 10.0
 """Seconds between two refreshes of one rule's status."""
@@ -53,14 +54,20 @@ def count(
         device
         for one in pools.current()
         for device in one.spec.devices or ()
-        if rule_selects(rule, one.spec.driver, one.spec.pool.name, device.name, policy)
+        if selects(
+            rule,
+            one.spec.driver,
+            one.spec.pool.name,
+            device.name,
+            bare_selects_all=policy.bare_rule_evicts_all,
+        )
     ]
     allocated = [
         one
         for claim in claims
         if claim.status.allocation is not None
         for one in claim.status.allocation.devices.results
-        if rule_selects(rule, one.driver, one.pool, one.device, policy)
+        if selects(rule, one.driver, one.pool, one.device, bare_selects_all=policy.bare_rule_evicts_all)
     ]
     namespaces = {pod.metadata.namespace for pod in hit}
     return Counts(len(hit), len(namespaces), len(published), len(allocated))

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.allocation.blocked import blocked_devices
-from dray.api.quantity import Quantity
-from dray.api.resource.slice import Device, DeviceAttribute, ResourceSlice
+from dray.api.resource.slice import Device, ResourceSlice
 from dray.api.resource.taint_rule import DeviceTaintRule
-from dray.api.taints import DeviceTaint, Effect
+from dray.api.taints import DeviceTaint
 from dray.dashboard.fleet.model import DeviceId, DeviceView, HolderView, TaintView
+from dray.semantics.devices import (
+    Holder,
+    attribute,
+    attribute_value,
+    device_status,
+    holders_by_taint,
+    is_simulated,
+    product_name,
+)
+from dray.semantics.taints import selects
 
-_STANDARD: Final = "resource.kubernetes.io/"
 _SIMULATED: Final = "sim."
 _KINDS: Final = {"gpu.nvidia.com": "gpu"}
-_PRODUCT: Final = ("productName", "model", "product", "type", "device")
-_ILL: Final = frozenset({"unhealthy", "xid", "gpu-lost", "recovery"})
-"""Names of taints by which Dray's and NVIDIA's drivers say that a device does not work."""
-_HELD_BY_PLUGIN: Final = "held-by-plugin"
-_HELD: Final = frozenset({_HELD_BY_PLUGIN, "held-by-claim"})
-"""Names of taints by which Dray's agent says that a device was given away in another way."""
 
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """A claim that has a device, and what it takes of one that several share."""
-
-    claim: str
-    pods: tuple[str, ...] = ()
-    takes: Mapping[str, Quantity] = field(default_factory=dict)
-
-
-Holds = Mapping[DeviceId, Sequence[Hold]]
+Holds = Mapping[DeviceId, Sequence[Holder]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,52 +70,35 @@ def _view(
     blocked_by: Sequence[str] | None,
 ) -> DeviceView:
     driver, key = one.spec.driver, _id(one, device)
-    held = holds.get(key, ())
-    taints = tuple(_taints(one, device, rules))
-    shareable = bool(device.allow_multiple_allocations)
-    health = _health(taints)
+    taints = tuple(_taints(key, device, rules))
+    every = [taint for taint, _ in taints]
+    holders = (*holds.get(key, ()), *holders_by_taint(every))
+    status = device_status(device, every, holders, is_blocked=blocked_by is not None)
     return DeviceView(
         id=str(key),
         name=device.name,
         driver=driver,
         node=place.node,
         kind=_kind(device, driver),
-        product=next((text for name in _PRODUCT if (text := _text(device, driver, name))), ""),
-        health=health,
-        taints=taints,
-        holders=(*(_holder(hold) for hold in held), *_through_plugin(taints)),
+        product=product_name(device, driver),
+        state=status.state.value,
+        health=status.health.value,
+        taints=tuple(_taint(taint, by) for taint, by in taints),
+        holders=tuple(dict.fromkeys(HolderView(claim=one.claim, pods=one.pods, door=one.door) for one in holders)),
         numa=_number(device, driver, "numaNode"),
         pcie_root=_text(device, driver, "pcieRoot") or None,
         pci_bus_id=_text(device, driver, "pciBusID") or None,
         parent=str(key._replace(name=parent)) if parent else None,
         profile=_text(device, driver, "profile") or None,
-        shareable=shareable,
-        simulated=place.hollow or driver.startswith(_SIMULATED) or attribute(device, driver, "simulated") is True,
-        available=health != "unhealthy"
-        and not any(blocks(taint.effect) for taint in taints)
-        and (_has_room(device, held) if shareable else not held)
-        and blocked_by is None,
+        shareable=bool(device.allow_multiple_allocations),
+        simulated=place.hollow or is_simulated(device, driver),
+        available=status.is_free,
         blocked_by=tuple(str(key._replace(name=name)) for name in blocked_by or ()),
     )  # fmt: skip
 
 
 def _id(one: ResourceSlice, device: Device) -> DeviceId:
     return DeviceId(one.spec.driver, one.spec.pool.name, device.name)
-
-
-def attribute(device: Device, driver: str, name: str) -> Any:
-    """The value of an attribute: the driver's own, or one of those that all drivers share. None where there is none."""
-    for key in (name, f"{driver}/{name}", _STANDARD + name):
-        if key in device.attributes:
-            return attribute_value(device.attributes[key])
-    return None
-
-
-def attribute_value(one: DeviceAttribute) -> Any:
-    """The one member that is set."""
-    members = (one.int_value, one.bool_value, one.string_value, one.version_value)
-    lists = (one.int_values, one.bool_values, one.string_values, one.version_values)
-    return next((value for value in (*members, *lists) if value is not None), None)
 
 
 def details(device: Device) -> dict[str, Any]:
@@ -134,11 +109,6 @@ def details(device: Device) -> dict[str, Any]:
     }
 
 
-def blocks(effect: str) -> bool:
-    """Whether such a taint keeps claims from the device."""
-    return effect in (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
-
-
 def _text(device: Device, driver: str, name: str) -> str:
     value = attribute(device, driver, name)
     return value if isinstance(value, str) else ""
@@ -146,8 +116,7 @@ def _text(device: Device, driver: str, name: str) -> str:
 
 def _number(device: Device, driver: str, name: str) -> int | None:
     value = attribute(device, driver, name)
-    is_known = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return value if is_known else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _kind(device: Device, driver: str) -> str:
@@ -166,56 +135,19 @@ def _parent(device: Device, driver: str, names: set[str], by_uuid: Mapping[str, 
     return found if found != device.name else ""
 
 
-def _taints(one: ResourceSlice, device: Device, rules: Sequence[DeviceTaintRule]) -> Iterable[TaintView]:
+def _taints(
+    key: DeviceId, device: Device, rules: Sequence[DeviceTaintRule]
+) -> Iterable[tuple[DeviceTaint, str]]:
+    """Each with whose it is."""
     for taint in device.taints:
-        yield _taint(taint, "slice")
+        yield taint, "slice"
     for rule in rules:
-        selector = rule.spec.device_selector
-        if (
-            selector is not None
-            and selector.driver in (None, one.spec.driver)
-            and selector.pool in (None, one.spec.pool.name)
-            and selector.device in (None, device.name)
-        ):
-            yield _taint(rule.spec.taint, f"rule/{rule.metadata.name}")
+        if selects(rule, *key):
+            yield rule.spec.taint, f"rule/{rule.metadata.name}"
 
 
 def _taint(taint: DeviceTaint, by: str) -> TaintView:
     return TaintView(key=taint.key, value=taint.value, effect=taint.effect, time=taint.time_added, by=by)
-
-
-def _health(taints: Sequence[TaintView]) -> str:
-    """Who has a device says nothing about how it is."""
-    worst = "healthy"
-    for taint in taints:
-        name = taint.key.rpartition("/")[2]
-        if not blocks(taint.effect) or name in _HELD:
-            continue
-        if name in _ILL:
-            return "unhealthy"
-        worst = "tainted"
-    return worst
-
-
-def _holder(hold: Hold) -> HolderView:
-    return HolderView(claim=hold.claim, pods=hold.pods, door="dra")
-
-
-def _through_plugin(taints: Sequence[TaintView]) -> Iterable[HolderView]:
-    for taint in taints:
-        if taint.key.rpartition("/")[2] == _HELD_BY_PLUGIN:
-            yield HolderView(claim="", pods=(taint.value,) if taint.value else (), door="plugin")
-
-
-def _has_room(device: Device, held: Sequence[Hold]) -> bool:
-    """Whether something is left of each capacity that claims share."""
-    for name, capacity in device.capacity.items():
-        if capacity.request_policy is None:
-            continue
-        taken = sum(hold.takes[name].nano for hold in held if name in hold.takes)
-        if taken >= capacity.value.nano:
-            return False
-    return True
 
 
 def _natural(name: str) -> tuple[str, int, str]:

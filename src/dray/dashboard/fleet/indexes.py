@@ -12,9 +12,10 @@ from dray.api.core import Pod
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim, ResourceSlice
 from dray.client.store import Key
-from dray.dashboard.fleet.devices import Hold, newest
+from dray.dashboard.fleet.devices import newest
 from dray.dashboard.fleet.model import SHARED, DeviceId
 from dray.dashboard.fleet.workloads import claims_of, text_of
+from dray.semantics.devices import Holder, holders_in
 
 Pool = tuple[str, str]
 """Driver and pool."""
@@ -99,7 +100,7 @@ class Holds:
     """Who has which device."""
 
     def __init__(self) -> None:
-        self.by_device: dict[DeviceId, list[Hold]] = {}
+        self.by_device: dict[DeviceId, list[Holder]] = {}
         self._of: dict[str, tuple[DeviceId, ...]] = {}
 
     def put(self, name: str, claim: ResourceClaim | None) -> set[Pool]:
@@ -111,25 +112,20 @@ class Holds:
                 self.by_device[key] = left
             else:
                 self.by_device.pop(key, None)
-        after = dict(_held(name, claim)) if claim is not None else {}
-        for key, hold in after.items():
+        after = list(_held(claim)) if claim is not None else []
+        for key, holder in after:
             known = self.by_device.get(key, ())
-            self.by_device[key] = sorted((*known, hold), key=lambda one: one.claim)
+            self.by_device[key] = sorted((*known, holder), key=lambda one: one.claim)
         if after:
-            self._of[name] = tuple(after)
-        return {(key.driver, key.pool) for key in (*before, *after)}
+            self._of[name] = tuple(dict.fromkeys(key for key, _ in after))
+        return {(key.driver, key.pool) for key in (*before, *(key for key, _ in after))}
 
 
-def _held(name: str, claim: ResourceClaim) -> Iterator[tuple[DeviceId, Hold]]:
-    """Admin access takes nothing from anybody."""
-    if claim.status.allocation is None:
-        return
-    namespace = claim.metadata.namespace
-    pods = tuple(f"{namespace}/{one.name}" for one in claim.status.reserved_for if one.resource == "pods")
-    for result in claim.status.allocation.devices.results:
-        if not result.admin_access:
-            key = DeviceId(result.driver, result.pool, result.device)
-            yield key, Hold(name, pods, result.consumed_capacity)
+def _held(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Holder]]:
+    """Admin access takes nothing from anybody, and is not shown."""
+    for key, holder in holders_in(claim):
+        if not holder.admin:
+            yield DeviceId(*key), holder
 
 
 class Uses:

@@ -44,7 +44,9 @@ class TaintView(View, frozen=True, kw_only=True):
 
 
 class HolderView(View, frozen=True, kw_only=True):
-    """Who has a device. Through a device plugin there is no claim, and of the pod only the name is known."""
+    """Who has a device. Through a device plugin there is no claim, and of the pod only the name is known; as another device
+    of the same hardware (`door` is `other`) only the claim's name.
+    """
 
     claim: str
     pods: tuple[str, ...]
@@ -52,7 +54,8 @@ class HolderView(View, frozen=True, kw_only=True):
 
 
 class DeviceView(View, frozen=True, kw_only=True):
-    """One device. `parent` is the id of the whole device, of a partition; `available` means that a claim could get it now.
+    """One device. `parent` is the id of the whole device, of a partition; `available` means that a claim could get it now, or
+    a share of it. `state` is the one word for it: `free`, `held`, `blocked`, `tainted` or `unhealthy`.
 
     `blocked_by` are the ids of those that took the counters it lacks.
     """
@@ -63,6 +66,7 @@ class DeviceView(View, frozen=True, kw_only=True):
     node: str
     kind: str
     product: str
+    state: str
     health: str
     taints: tuple[TaintView, ...]
     holders: tuple[HolderView, ...]

@@ -11,6 +11,8 @@ from dray.allocation.cluster.cluster_dump import is_device_resource
 from dray.api.core import Node
 from dray.api.quantity import ZERO, Quantity
 from dray.dashboard.fleet.model import SHARED, DeviceView, NodeView, ResourceView, Summary
+from dray.semantics.devices import DeviceStatus, totals
+from dray.semantics.taints import DeviceHealth
 
 HOLLOW: Final = "dray.internal/hollow"
 """The label of nodes without a machine behind them."""
@@ -46,17 +48,22 @@ def summary_of(devices: Iterable[DeviceView]) -> Summary:
     """Whole devices; one of which partitions are held is held."""
     devices = tuple(devices)
     cut = {one.parent for one in devices if one.parent and one.holders}
-    whole = [one for one in devices if one.parent is None]
-    parts = [one for one in devices if one.parent is not None]
+    whole = totals(_status(one, is_cut=one.id in cut) for one in devices if one.parent is None)
+    parts = totals(_status(one) for one in devices if one.parent is not None)
     return Summary(
-        devices=len(whole),
-        free=sum(one.available and not one.holders and one.id not in cut for one in whole),
-        held=sum(bool(one.holders) or one.id in cut for one in whole),
-        unhealthy=sum(one.health == "unhealthy" for one in whole),
-        tainted=sum(one.health == "tainted" for one in whole),
-        partitions=len(parts),
-        partitions_held=sum(bool(one.holders) for one in parts),
+        devices=whole.devices,
+        free=whole.free,
+        held=whole.held,
+        unhealthy=whole.unhealthy,
+        tainted=whole.tainted,
+        partitions=parts.devices,
+        partitions_held=parts.held,
     )
+
+
+def _status(one: DeviceView, *, is_cut: bool = False) -> DeviceStatus:
+    is_held = bool(one.holders) or is_cut
+    return DeviceStatus(DeviceHealth(one.health), one.available and not is_cut, is_held)
 
 
 def _resources(node: Node, use: Use) -> Iterable[ResourceView]:

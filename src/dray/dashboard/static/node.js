@@ -77,9 +77,10 @@ function deviceRow(one) {
 export function holders(list, note = "") {
   if (!list.length) return note;
   return joined(list.map((one) => h("span", { class: "holder" },
-    one.claim && h("a", { href: claimLink(one.claim) }, one.claim),
+    one.claim && (one.door === "other" ? `claim ${one.claim}` : h("a", { href: claimLink(one.claim) }, one.claim)),
     one.pods?.length > 0 && [one.claim ? " for " : "", joined(one.pods.map((pod) => h("a", { href: podLink(pod) }, pod)))],
-    one.door === "plugin" && h("span", { class: "muted" }, " (device plugin)"))), "; ");
+    one.door === "plugin" && h("span", { class: "muted" }, " (device plugin)"),
+    one.door === "other" && h("span", { class: "muted" }, " (as another device)"))), "; ");
 }
 
 function resources(list) {

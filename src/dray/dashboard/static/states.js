@@ -3,11 +3,9 @@ import { h, s } from "./dom.js";
 
 export const STATES = ["free", "held", "tainted", "unhealthy"];
 
-/** Health comes first: a device that is both held and broken is broken. */
-export function stateOf(device) {
-  if (device.health === "unhealthy") return "unhealthy";
-  if (device.health === "tainted") return "tainted";
-  return device.holders?.length || device.available === false ? "held" : "free";
+/** The server says it. One that nobody has and nobody can have looks like one that is held; a note says who is in the way. */
+export function stateOf({ state }) {
+  return state === "blocked" ? "held" : state;
 }
 
 export const SHAPES = {
@@ -31,6 +29,7 @@ export function stateBadge(state) {
 export function holderText(holder) {
   const pods = holder.pods?.length ? `pod ${holder.pods.join(", ")}` : "";
   if (!holder.claim) return pods || "somebody";
+  if (holder.door === "other") return `claim ${holder.claim} (as another device)`;
   return pods ? `claim ${holder.claim} for ${pods}` : `claim ${holder.claim}`;
 }
 
@@ -49,7 +48,7 @@ export function deviceFacts(device, state) {
   if (device.product || device.kind) words.push(device.product || device.kind);
   if (device.profile && device.profile !== device.product) words.push(`profile ${device.profile}`);
   if (device.parent) words.push(`part of ${shortName(device.parent)}`);
-  if (device.holders?.length) words.push(`held by ${device.holders.map(holderText).join("; ")}`);
+  if (device.holders?.length) words.push(`${state === "free" ? "shared" : "held"} by ${device.holders.map(holderText).join("; ")}`);
   if (device.taints?.length) words.push(`taints ${device.taints.map(taintText).join(", ")}`);
   return words.join(", ");
 }

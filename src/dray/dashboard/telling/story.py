@@ -15,10 +15,12 @@ from typing import Any, Final
 
 from dray.api.core import Event
 from dray.api.resource import ResourceClaim, ResourceSlice
-from dray.dashboard.fleet.devices import attribute
+from dray.api.taints import DeviceTaint
 from dray.dashboard.fleet.happenings import Ended
 from dray.dashboard.fleet.model import DeviceView, Moment
 from dray.dashboard.fleet.workloads import text_of
+from dray.semantics.devices import attribute
+from dray.semantics.taints import DeviceHealth, device_health
 
 _STAGES: Final = {
     "DevicePrepared": "prepared",
@@ -183,7 +185,8 @@ def _ended(known: Sources, told: Sequence[Moment]) -> Iterator[Moment]:
 def _tainted(device: DeviceView) -> Iterator[Moment]:
     for taint in device.taints:
         name = f"{taint.key}={taint.value}" if taint.value else taint.key
-        is_ill = taint.key.endswith("/unhealthy") and taint.by == "slice"
+        told = DeviceTaint(key=taint.key, value=taint.value, effect=taint.effect)
+        is_ill = device_health([told]) is DeviceHealth.UNHEALTHY and taint.by == "slice"
         by = device.driver if taint.by == "slice" else taint.by
         stage = "unhealthy" if is_ill else "tainted"
         yield Moment(time=taint.time, stage=stage, text=f"taint {name}:{taint.effect}", by=by)
@@ -191,7 +194,8 @@ def _tainted(device: DeviceView) -> Iterator[Moment]:
 
 def _notes(known: Sources, told: Sequence[Moment]) -> Iterator[str]:
     yield "Claims that are deleted leave no trace but Events, which a server forgets after an hour or so."
-    if known.device.holders and not any(one.stage == "prepared" for one in told):
+    is_given = any(one.door != "other" for one in known.device.holders)
+    if is_given and not any(one.stage == "prepared" for one in told):
         ready = any(one.conditions for claim in known.claims for one in claim.status.devices)
         if not ready:
             yield "No driver told that the device is prepared: it may not be yet, or the driver does not tell."

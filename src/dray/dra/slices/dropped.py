@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from dray.api.resource.slice import Device, ResourceSliceSpec
-from dray.api.taints import Effect
 from dray.dra.slices.layout import SliceContents
 from dray.dra.slices.reconcile import same_devices
+from dray.semantics.taints import keeps_away
 
 UNKNOWN: Final = "unknown"
 TAINTS: Final = "DRADeviceTaints"
 PARTITIONS: Final = "DRAPartitionableDevices"
-_KEEPS_AWAY: Final = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
 _Lost = Callable[[Device, Device], bool]
 _OF_DEVICES: Final[tuple[tuple[str, _Lost], ...]] = (
     (TAINTS, lambda sent, stored: len(sent.taints) > len(stored.taints)),
@@ -58,9 +57,7 @@ def offerable(contents: SliceContents, lacks: Collection[str]) -> SliceContents:
     """What of a slice may be offered to a server without these features; maybe nothing."""
     devices = contents.devices
     if TAINTS in lacks:
-        devices = tuple(
-            one for one in devices if not any(taint.effect in _KEEPS_AWAY for taint in one.taints)
-        )
+        devices = tuple(one for one in devices if not any(map(keeps_away, one.taints)))
     if PARTITIONS not in lacks:
         return SliceContents(devices, contents.counters)
     return SliceContents(tuple(one for one in devices if not one.consumes_counters))

@@ -38,11 +38,11 @@ from dray.api.validation.devices import check_device
 from dray.dra.names import device_name
 from dray.drivers.contract import Device, Health
 from dray.hardware.facts import Found, Problem
+from dray.semantics.taints import UNHEALTHY
 
 STANDARD: Final = "resource.kubernetes.io"
 RESOURCE: Final = "resource"
 SHARES: Final = "shares"
-UNHEALTHY: Final = "unhealthy"
 _PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NO_LABEL: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_LABEL: Final = 63

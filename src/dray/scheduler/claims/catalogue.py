@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 
 from dray.allocation.explanation.extended import classes_by_resource
 from dray.allocation.index.index import Index
-from dray.allocation.taint_rules import with_taint_rules
 from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import ResourceSlice
 from dray.api.resource.taint_rule import DeviceTaintRule
 from dray.scheduler.claims.mappings import DeviceMappings
 from dray.scheduler.claims.settings import Settings
+from dray.semantics.taints import with_taint_rules
 
 
 class Catalogue:
@@ -83,6 +83,6 @@ class Catalogue:
         rules = (
             [self._rules[name] for name in sorted(self._rules)] if options.features.device_taint_rules else []
         )
-        for one in with_taint_rules(slices, rules, bare_rule_taints_all=options.profile.bare_rule_taints_all):
+        for one in with_taint_rules(slices, rules, bare_selects_all=options.profile.bare_rule_taints_all):
             self._index.set_slice(one)
         self.revision += 1
