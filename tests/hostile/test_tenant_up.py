@@ -169,9 +169,12 @@ async def test_with_all_of_them_pending_pods_run_and_all_is_back_after_a_kill(
         async def is_stopped() -> bool:
             return STOPPED in (await conditions(client)).get("endless", "")
 
+        async def has_event() -> bool:
+            events = (await client.list(EVENTS)).items
+            return any(STOPPED in one.message for one in events if one.metadata.namespace == TENANT)
+
         await until(is_stopped, HANG, 0.2)
-        told = [one.message for one in (await client.list(EVENTS)).items if one.metadata.namespace == TENANT]
-        assert any(STOPPED in note for note in told)
+        await until(has_event, HANG, 0.2)
         await time_running(client, record_property, "later", "plain")
         before = await conditions(client)
     assert peak_memory(running.pid) < MOST_MEMORY
