@@ -35,6 +35,7 @@ TIER_OF = {
     "semantics": FAST,
     "test_errors.py": FAST,
     "testing": FAST,
+    "upgrade": FAST,
     "wire": FAST,
     "bench": PROGRAMS,
     "cli": PROGRAMS,
