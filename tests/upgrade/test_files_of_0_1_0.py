@@ -4,11 +4,11 @@ simulated GPUs offered by both doors): the pod `hello` has gpu-0 by a claim, the
 
 from __future__ import annotations
 
-import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dray.api.codec.json_codec import loads
@@ -20,6 +20,7 @@ from dray.inventory.remembered import RememberedDevices
 from dray.kubelet.claims import health_record, state_file
 from dray.kubelet.devices import checkpoint as devices_checkpoint
 from dray.kubelet.pods.records import Records
+from dray.kubelet.runtimes.records import ContainerRecord, SandboxRecord
 from dray.processes.agent_config.last_known import LastKnown
 from dray.processes.agent_parts.node_view import LAYOUT
 from dray.runtime.clock import FakeClock
@@ -119,5 +120,15 @@ def test_objects_of_the_api_server(node: Path) -> None:
 
 def test_containers(node: Path) -> None:
     runtime = node / "kubelet/state/containers"
-    names = sorted(json.loads(file.read_bytes())["pod"]["name"] for file in runtime.rglob("container.json"))
-    assert names == ["counted", "hello"]
+    containers = [
+        msgspec.json.decode(file.read_bytes(), type=ContainerRecord)
+        for file in runtime.rglob("container.json")
+    ]
+    sandboxes = [
+        msgspec.json.decode(file.read_bytes(), type=SandboxRecord) for file in runtime.rglob("sandbox.json")
+    ]
+    assert sorted((one.pod.name, one.name, one.attempt) for one in containers) == [
+        ("counted", "main", 0),
+        ("hello", "main", 0),
+    ]
+    assert {one.sandbox for one in containers} == {one.id for one in sandboxes}
