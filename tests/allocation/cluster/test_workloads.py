@@ -121,6 +121,30 @@ def test_pods_that_ended_want_nothing() -> None:
         find_workload(cluster(ended), "pod/a", "default")
 
 
+def test_what_the_status_says_of_a_claim_by_name_does_not_count() -> None:
+    for status in ({"name": "b"}, {"name": "b", "resourceClaimName": "other"}):
+        one = pod("web", named("b"))
+        one.raw["status"] = {"resourceClaimStatuses": [status]}
+        here = cluster(claims(claim(request(), name="b"), claim(request(), name="other")), one)
+        assert [claim.metadata.name for claim in workloads_of(here)[0].pending] == ["b"]
+
+
+def test_a_claim_of_the_right_name_that_was_made_for_another_pod_is_a_problem() -> None:
+    own, before = (
+        {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": True}
+        for uid in ("u", "v")
+    )
+    for owner, problem in (
+        (own, ""),
+        (before, "ResourceClaim default/made was not created for pod default/web"),
+    ):
+        one, made = pod("web", FROM_T), claim(request(), name="made")
+        one.raw["metadata"]["uid"] = "u"
+        one.raw["status"] = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "made"}]}
+        made["metadata"]["ownerReferences"] = [owner]
+        assert workloads_of(cluster(TEMPLATE, claims(made), one))[0].problem == problem
+
+
 def test_a_claim_that_the_pod_turned_out_not_to_need_is_none_of_it() -> None:
     """Its status says so: the entry has no name of a claim."""
     one = pod("web", FROM_T, named("b"))

@@ -15,6 +15,7 @@ from dray.api.resource.claim import ResourceClaim, ResourceClaimTemplate
 from dray.api.selectors import compile_node_selector
 from dray.api.taints import Taint, untolerated
 from dray.errors import InvalidError, NotFoundError
+from dray.semantics.claims import ClaimName, NoClaim, claim_for_entry, is_for_pod
 from dray.semantics.requests import pod_requests
 
 POD: Final = "pod"
@@ -307,17 +308,20 @@ def keeps_ending(pod: Pod) -> str:
 
 def _claims(pod: Pod, known: _Known) -> Iterator[ResourceClaim]:
     namespace = pod.metadata.namespace
-    statuses = {one.name: one for one in pod.status.resource_claim_statuses}
     for one in pod.spec.resource_claims:
-        status = statuses.get(one.name)
-        if status is not None and status.resource_claim_name is None:
+        meant = claim_for_entry(pod, one)
+        if meant is NoClaim.NOT_NEEDED:
             continue
-        name = status.resource_claim_name if status is not None else one.resource_claim_name
+        name = meant.name if isinstance(meant, ClaimName) else ""
         template = (namespace, one.resource_claim_template_name or "")
-        if name is not None and (namespace, name) in known.claims:
+        if (namespace, name) in known.claims:
             found = known.claims[namespace, name]
             if found.metadata.deletion_timestamp is not None:
                 raise InvalidError(f"ResourceClaim {namespace}/{name} is being deleted")
+            if one.resource_claim_name is None and not is_for_pod(found, pod, pod_groups=True):
+                raise InvalidError(
+                    f"ResourceClaim {namespace}/{name} was not created for pod {full_name(pod)}"
+                )
             yield found
         elif one.resource_claim_template_name is None:
             raise InvalidError(f"ResourceClaim {namespace}/{name} is not in {known.source}")

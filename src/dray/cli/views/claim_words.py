@@ -10,7 +10,7 @@ from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
 from dray.cli.views.fleet import natural
-from dray.controllers.pod_claims import claim_names
+from dray.semantics.claims import claim_names
 from dray.semantics.requests import pod_requests
 
 _HOSTNAME = "kubernetes.io/hostname"
