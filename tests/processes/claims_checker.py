@@ -10,7 +10,8 @@ from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.limits import POD_CLAIM_NAME_ANNOTATION
 from dray.api.resource import ResourceClaim
 from dray.client.client import Client
-from dray.controllers.pod_claims import claim_names, is_done, owning_pod
+from dray.controllers.done_pods import is_done
+from dray.semantics.claims import claim_names, owning_pod
 
 
 async def faults(client: Client) -> list[str]:

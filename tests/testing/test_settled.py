@@ -26,9 +26,9 @@ def claim(name: str, *results: Json, pod: str = "", owner: str = "", node: str =
     fields = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     selector = {"nodeSelectorTerms": [fields]}
     allocation = {"allocation": {"devices": {"results": list(results)}, "nodeSelector": selector}}
-    owners = [{"kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
+    owned_by = {"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": f"uid-{owner}", "controller": True}
     return {
-        "metadata": {"name": name, "namespace": "ns", "ownerReferences": owners, **meta},
+        "metadata": {"name": name, "namespace": "ns", "ownerReferences": [owned_by] if owner else [], **meta},
         "status": {**(allocation if results else {}), "reservedFor": [reference] if pod else []},
     }
 

@@ -16,9 +16,9 @@ from dray.api.resource.taint_rule import DeviceTaintRuleSpec, DeviceTaintSelecto
 from dray.api.taints import DeviceTaint, Effect
 from dray.cli.kind_names import nearest
 from dray.cli.views.fleet import FleetDevice
-from dray.controllers.pod_claims import claim_names
 from dray.controllers.taints.eviction import EvictionPolicy, Pools, claim_eviction, pod_eviction
 from dray.errors import InvalidError, NotFoundError
+from dray.semantics.claims import claim_names
 
 EFFECTS: Final = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE, Effect.NONE)
 ALL_DEVICES: Final = ("", "*")
@@ -154,7 +154,7 @@ def victims(
             continue
         lost = tuple(
             f"{space}/{name}"
-            for name in claim_names(pod)
+            for name in sorted(claim_names(pod))
             if (claim := by_name.get((space, name))) is not None
             and claim_eviction(claim, nothing, rules, policy) is not None
         )

@@ -13,12 +13,12 @@ from dray.api.kinds import NODES, PODS
 from dray.api.taints import Effect, Taint, tolerates
 from dray.client.client import Client
 from dray.client.event_recorder import FOR_A_CLUSTER, LAST_WORDS, EventRecorder, refer_to
+from dray.controllers.done_pods import is_terminal
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.following import follow
 from dray.controllers.index import Index
 from dray.controllers.nodes import NOT_READY, UNREACHABLE
 from dray.controllers.pictures import Surroundings
-from dray.controllers.pod_claims import is_terminal
 from dray.controllers.queues import MeteredQueue
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running

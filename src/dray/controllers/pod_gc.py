@@ -16,9 +16,9 @@ import msgspec
 from dray.api.core import Node, Pod
 from dray.api.kinds import NODES, PODS
 from dray.client.client import Client
+from dray.controllers.done_pods import is_terminal
 from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.pictures import Surroundings
-from dray.controllers.pod_claims import is_terminal
 from dray.errors import Error, NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dray.api.core import Pod
 from dray.api.quantity import Quantity
 from dray.kubelet.devices.manager import DeviceManager
-from dray.kubelet.node.resources import Used, is_extended, pod_requests, why_not
+from dray.kubelet.node.resources import Used, is_extended, why_not
 from dray.kubelet.rejection import Rejection
 from dray.kubelet.topology.manager import TopologyManager
+from dray.semantics.requests import pod_requests
 
 
 class NodeAdmission:

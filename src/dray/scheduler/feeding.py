@@ -34,6 +34,7 @@ from dray.scheduler.queue.device_hints import (
 )
 from dray.scheduler.queue.happenings import POD, Action, Happening, node_happening, pod_happening
 from dray.scheduler.queue.queue import SchedulingQueue
+from dray.semantics.claims import claim_names
 
 BY_CLAIM: Final = "claim"
 """The index of pods by their claims, `NAMESPACE/NAME`."""
@@ -41,13 +42,11 @@ T = TypeVar("T", bound=Model)
 
 
 def claims_of(pod: Pod) -> Iterator[str]:
-    """For the index `BY_CLAIM`: the claims of a pod that waits, by name or as its status names them."""
+    """For the index `BY_CLAIM`: the claims of a pod that waits."""
     if pod.spec.node_name:
         return
     namespace = pod.metadata.namespace
-    names = {one.resource_claim_name for one in pod.spec.resource_claims}
-    names |= {one.resource_claim_name for one in pod.status.resource_claim_statuses}
-    for name in sorted(filter(None, names)):
+    for name in sorted(claim_names(pod)):
         yield f"{namespace}/{name}"
 
 
@@ -135,7 +134,7 @@ class Feed:
             return ()
         meta = claim.metadata
         pods = self.pods.indexed(BY_CLAIM, f"{meta.namespace}/{meta.name}")
-        return filter(None, (owner_of(claim), *(pod.metadata.uid for pod in pods)))
+        return filter(None, dict.fromkeys((owner_of(claim), *(pod.metadata.uid for pod in pods))))
 
     def resource_slice(self, change: Change[ResourceSlice]) -> None:
         """New devices, or fewer."""

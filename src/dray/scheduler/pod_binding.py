@@ -13,10 +13,11 @@ from dray.api.resource.claim import ResourceClaim
 from dray.errors import ConflictError, NotFoundError, UnavailableError
 from dray.scheduler.claims import writes
 from dray.scheduler.claims.extended import IN_MEMORY
-from dray.scheduler.claims.resolve import full_name, is_reserved_for
+from dray.scheduler.claims.resolve import full_name
 from dray.scheduler.claims.tracking import has_same_devices
 from dray.scheduler.decision import Placed
 from dray.scheduler.writing import Patience, Writer
+from dray.semantics.claims import is_reserved_for_pod
 
 
 @dataclass(slots=True)
@@ -51,7 +52,7 @@ async def bind_pod(writer: Writer, attempt: Attempt) -> None:
     while True:
         for place, claim in attempt.stored():
             # What is reserved for the pod's group is not taken back for the sake of one pod.
-            if place not in attempt.sure and is_reserved_for(attempt.pod, claim):
+            if place not in attempt.sure and is_reserved_for_pod(claim, attempt.pod):
                 attempt.claims[place] = await _confirmed(writer, attempt, claim)
                 attempt.sure.add(place)
         try:
@@ -79,7 +80,7 @@ async def _confirmed(writer: Writer, attempt: Attempt, claim: ResourceClaim) -> 
         is_same = found.metadata.uid == claim.metadata.uid and found.metadata.deletion_timestamp is None
         if not is_same or not has_same_devices(found.status.allocation, claim.status.allocation):
             raise ConflictError(f"claim {full_name(claim)} got other devices in the meantime")
-        if not is_reserved_for(attempt.pod, found):
+        if not is_reserved_for_pod(found, attempt.pod):
             raise ConflictError(f"claim {full_name(claim)} is not reserved for the pod any more")
 
 

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from dray.allocation.cluster.workloads import requested
 from dray.api.core import Pod
 from dray.api.core.container import Container, ResourceList
 from dray.api.names import is_extended_resource_name
 from dray.api.quantity import ZERO, Quantity
+from dray.semantics.requests import is_pod_level, pod_requests
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -55,7 +55,7 @@ def amounts(resources: ResourceList) -> dict[str, int]:
 
 def wanted(pod: Pod) -> dict[str, int]:
     """What a pod that waits needs on a node."""
-    found = {name: max(amount, 0) for name, amount in amounts(requested(pod)).items()}
+    found = {name: max(amount, 0) for name, amount in amounts(pod_requests(pod)).items()}
     found.pop(PODS, None)
     return found
 
@@ -69,7 +69,7 @@ def taken(pod: Pod) -> dict[str, int]:
 
 def taken_quantities(pod: Pod) -> ResourceList:
     """The same in exact amounts, and of every resource. What its devices take from the node counts, too."""
-    total = requested(_resized(pod))
+    total = pod_requests(_resized(pod))
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
     for one in pod.status.node_allocatable_resource_claim_statuses:
         for name, amount in one.resources.items():
@@ -94,17 +94,17 @@ def resizing(pod: Pod) -> object:
 def scored_use(pod: Pod) -> ScoredUse:
     """What scores count for a pod on its node."""
     pod = _resized(pod)
-    total = requested(pod)
+    total = pod_requests(pod)
     has_own = _has_pod_level(pod)
     assumed = {name: amount for name, amount in _ASSUMED.items() if not has_own or name not in total}
-    return _use(requested(_filled(pod, assumed)))
+    return _use(pod_requests(_filled(pod, assumed)))
 
 
 def scored_wish(pod: Pod) -> ScoredUse:
     """What LeastAllocated counts for a pod that waits: never its pod-level resources, as in kube-scheduler."""
     if pod.spec.resources is not None:
         pod = replace(pod, spec=replace(pod.spec, resources=None))
-    return _use(requested(_filled(pod, _ASSUMED)))
+    return _use(pod_requests(_filled(pod, _ASSUMED)))
 
 
 def _use(resources: ResourceList) -> ScoredUse:
@@ -113,9 +113,7 @@ def _use(resources: ResourceList) -> ScoredUse:
 
 
 def _has_pod_level(pod: Pod) -> bool:
-    return pod.spec.resources is not None and any(
-        name in (CPU, MEMORY) or name.startswith("hugepages-") for name in pod.spec.resources.requests
-    )
+    return pod.spec.resources is not None and any(is_pod_level(name) for name in pod.spec.resources.requests)
 
 
 def _filled(pod: Pod, assumed: ResourceList) -> Pod:

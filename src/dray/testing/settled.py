@@ -17,6 +17,7 @@ from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import DeviceRequestAllocationResult
 from dray.api.resource.slice import Device, ResourceSlice
 from dray.api.selectors.nodes import compile_node_selector
+from dray.semantics.claims import claim_names, is_reserved_for_pod, owning_pod
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool, device."""
@@ -125,8 +126,9 @@ def _claims(picture: Picture) -> Iterator[str]:
     pods = {pod.metadata.uid: pod for pod in picture.pods}
     for claim in picture.claims:
         name = _name(claim)
-        owners = [one for one in claim.metadata.owner_references if one.kind == "Pod" and one.controller]
-        yield from (f"claim {name} is an orphan of pod {one.name}" for one in owners if one.uid not in pods)
+        owner = owning_pod(claim)
+        if owner is not None and owner.uid not in pods:
+            yield f"claim {name} is an orphan of pod {owner.name}"
         if claim.metadata.deletion_timestamp is not None:
             yield f"claim {name} is still being deleted"
         for consumer in claim.status.reserved_for:
@@ -146,9 +148,9 @@ def _twins(picture: Picture) -> Iterator[str]:
     made: Count[tuple[str, str]] = Count()
     for claim in picture.claims:
         entry = claim.metadata.annotations.get("resource.kubernetes.io/pod-claim-name")
-        owners = [one for one in claim.metadata.owner_references if one.kind == "Pod" and one.controller]
-        if entry is not None and owners:
-            made[f"{claim.metadata.namespace}/{owners[0].name}", entry] += 1
+        owner = owning_pod(claim)
+        if entry is not None and owner is not None:
+            made[f"{claim.metadata.namespace}/{owner.name}", entry] += 1
     yield from (
         f"pod {pod} has {count} claims for {entry}" for (pod, entry), count in made.items() if count > 1
     )
@@ -170,8 +172,9 @@ def _pods(picture: Picture) -> Iterator[str]:
         if pod.spec.node_name not in nodes:
             yield f"pod {_name(pod)} is on node {pod.spec.node_name}, which does not exist"
             continue
-        for claim in _claims_of(pod):
-            yield from _unusable(pod, nodes[pod.spec.node_name], claim, claims)
+        for claim in claim_names(pod):
+            full = f"{pod.metadata.namespace}/{claim}"
+            yield from _unusable(pod, nodes[pod.spec.node_name], full, claims)
 
 
 def _unexplained(pod: Pod) -> Iterator[str]:
@@ -180,22 +183,12 @@ def _unexplained(pod: Pod) -> Iterator[str]:
         yield f"pod {_name(pod)} is neither bound nor explained"
 
 
-def _claims_of(pod: Pod) -> list[str]:
-    made: Mapping[str, str | None] = {
-        one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses
-    }
-    names = [one.resource_claim_name or made.get(one.name) for one in pod.spec.resource_claims]
-    if pod.status.extended_resource_claim_status is not None:
-        names.append(pod.status.extended_resource_claim_status.resource_claim_name)
-    return [f"{pod.metadata.namespace}/{name}" for name in names if name]
-
-
 def _unusable(pod: Pod, node: Node, name: str, claims: Mapping[str, ResourceClaim]) -> Iterator[str]:
     claim = claims.get(name)
     if claim is None or claim.status.allocation is None:
         yield f"pod {_name(pod)} is bound, but its claim {name} is {'missing' if claim is None else 'not allocated'}"
         return
-    if pod.metadata.uid not in {one.uid for one in claim.status.reserved_for}:
+    if not is_reserved_for_pod(claim, pod):
         yield f"pod {_name(pod)} is bound, but its claim {name} is not reserved for it"
     selector = claim.status.allocation.node_selector
     if selector is not None and not compile_node_selector(selector).matches(

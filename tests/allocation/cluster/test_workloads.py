@@ -10,7 +10,6 @@ from dray.allocation.cluster.workloads import (
     asked_for,
     find_workload,
     from_templates,
-    requested,
     together,
     workloads_of,
 )
@@ -122,6 +121,30 @@ def test_pods_that_ended_want_nothing() -> None:
         find_workload(cluster(ended), "pod/a", "default")
 
 
+def test_what_the_status_says_of_a_claim_by_name_does_not_count() -> None:
+    for status in ({"name": "b"}, {"name": "b", "resourceClaimName": "other"}):
+        one = pod("web", named("b"))
+        one.raw["status"] = {"resourceClaimStatuses": [status]}
+        here = cluster(claims(claim(request(), name="b"), claim(request(), name="other")), one)
+        assert [claim.metadata.name for claim in workloads_of(here)[0].pending] == ["b"]
+
+
+def test_a_claim_of_the_right_name_that_was_made_for_another_pod_is_a_problem() -> None:
+    own, before = (
+        {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": True}
+        for uid in ("u", "v")
+    )
+    for owner, problem in (
+        (own, ""),
+        (before, "ResourceClaim default/made was not created for pod default/web"),
+    ):
+        one, made = pod("web", FROM_T), claim(request(), name="made")
+        one.raw["metadata"]["uid"] = "u"
+        one.raw["status"] = {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "made"}]}
+        made["metadata"]["ownerReferences"] = [owner]
+        assert workloads_of(cluster(TEMPLATE, claims(made), one))[0].problem == problem
+
+
 def test_a_claim_that_the_pod_turned_out_not_to_need_is_none_of_it() -> None:
     """Its status says so: the entry has no name of a claim."""
     one = pod("web", FROM_T, named("b"))
@@ -205,38 +228,6 @@ def test_the_files_over_a_cluster_are_what_is_asked_for() -> None:
     exactly = got.pending[0].spec.devices.requests[0].exactly
     assert exactly is not None and exactly.count == 2
     assert together(workloads_of(both)[:1]).kind == "pod"
-
-
-def container(name: str, amount: int, **fields: Any) -> dict[str, Any]:
-    resources = {"limits": {"example.com/x": amount, "cpu": "100m"}}
-    return {"name": name, "image": "i", "resources": resources, **fields}
-
-
-@pytest.mark.parametrize(
-    ("init", "main", "total"),
-    [
-        ([], [1, 2], 3),
-        ([(5, False)], [1, 2], 5),
-        ([(5, False), (4, False)], [9], 9),
-        ([(2, True)], [1, 2], 5),
-        ([(2, True), (4, False)], [1], 6),
-        ([(4, False), (2, True)], [1], 4),
-        ([(1, True), (1, True), (3, False)], [2], 5),
-    ],
-)
-def test_init_containers_run_one_by_one_and_sidecars_stay(
-    init: list[tuple[int, bool]], main: list[int], total: int
-) -> None:
-    before = [
-        container(f"i{number}", amount, **({"restartPolicy": "Always"} if stays else {}))
-        for number, (amount, stays) in enumerate(init)
-    ]
-    after = [container(f"c{number}", amount) for number, amount in enumerate(main)]
-    (got,) = cluster(pod("p", initContainers=before, containers=after, overhead={"cpu": "1"})).pods
-    assert requested(got)["example.com/x"].value() == total
-    whole = {"requests": {"cpu": "7", "example.com/x": "99"}}
-    (got,) = cluster(pod("p", containers=after, resources=whole)).pods
-    assert str(requested(got)["cpu"]) == "7" and requested(got)["example.com/x"].value() == sum(main)
 
 
 @pytest.mark.parametrize(

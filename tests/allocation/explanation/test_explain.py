@@ -113,7 +113,11 @@ def test_a_pod_that_has_its_devices() -> None:
     )
     has = pod("p", {"name": "c", "resourceClaimTemplateName": "t"})
     has.raw["status"] = {"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "h"}]}
-    one = situation(slices(piece(*devices("d"))), claims(holding("h", "d")), template, has)
+    has.raw["metadata"]["uid"] = "u"
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
+    made = holding("h", "d")
+    made["metadata"]["ownerReferences"] = [owner]
+    one = situation(slices(piece(*devices("d"))), claims(made), template, has)
     got = explained(one)
     assert got.workload.pending == () and got.verdict.fits_on == ("node-1",)
 

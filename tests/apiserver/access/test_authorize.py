@@ -25,7 +25,10 @@ def pod(name: str, where: str, **spec: Any) -> dict[str, Any]:
 MINE = pod(
     "mine",
     "n1",
-    resourceClaims=[{"name": "a", "resourceClaimName": "used"}, {"name": "b"}],
+    resourceClaims=[
+        {"name": "a", "resourceClaimName": "used"},
+        {"name": "b", "resourceClaimTemplateName": "t"},
+    ],
     volumes=[
         {"configMap": {"name": "volume-map"}},
         {"secret": {"secretName": "volume-secret"}},
@@ -42,7 +45,11 @@ MINE = pod(
     containers=[{"envFrom": [{"secretRef": {"name": "env-secret"}}, {"configMapRef": {"name": "all-map"}}]}],
 ) | {
     "status": {
-        "resourceClaimStatuses": [{"name": "b", "resourceClaimName": "made"}],
+        "resourceClaimStatuses": [
+            {"name": "a", "resourceClaimName": "instead"},
+            {"name": "b", "resourceClaimName": "made"},
+            {"name": "c", "resourceClaimName": "of-no-entry"},
+        ],
         "extendedResourceClaimStatus": {"resourceClaimName": "extended"},
     }
 }
@@ -129,6 +136,11 @@ def test_a_node_reads_what_its_pods_use(resource: str, name: str) -> None:
     assert not may(node("n1"), Asked("get", resource, "other", name))
     assert not may(node("n1"), Asked("list", resource, "ns"))
     assert not may(node("n1"), Asked("update", resource, "ns", name))
+
+
+@pytest.mark.parametrize("name", ["instead", "of-no-entry", ""])
+def test_what_the_status_says_of_other_entries_gives_no_right(name: str) -> None:
+    assert not may(node("n1"), Asked("get", CLAIMS, "ns", name))
 
 
 @pytest.mark.parametrize(

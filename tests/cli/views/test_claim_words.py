@@ -14,6 +14,7 @@ from dray.cli.views.claim_words import (
     classes_of,
     devices_of,
     node_of,
+    plugin_resources,
     why_claim_waits,
     why_pod_waits,
 )
@@ -48,6 +49,14 @@ def test_devices_have_their_pool_where_there_are_several() -> None:
     assert devices_of(claim(allocated(("n", "gpu-10"), ("n", "gpu-9")))) == ["gpu-9", "gpu-10"]
     assert devices_of(claim(allocated(("n", "a"), ("m", "a")))) == ["m/a", "n/a"]
     assert devices_of(claim()) == []
+
+
+def test_an_init_container_uses_the_devices_of_those_after_it() -> None:
+    asks = {"resources": {"requests": {"example.com/gpu": "2", "cpu": "1"}}}
+    spec = {"initContainers": [{"name": "i", **asks}], "containers": [{"name": "c", **asks}]}
+    assert {name: str(amount) for name, amount in plugin_resources(pod(spec=spec)).items()} == {
+        "example.com/gpu": "2"
+    }
 
 
 def test_the_node() -> None:

@@ -242,6 +242,15 @@ def test_what_plugins_offer_and_who_uses_it() -> None:
     assert drawn.node("a").resources[0].used == "0"
 
 
+def test_a_pod_may_name_a_claim_twice() -> None:
+    drawn = _drawn()
+    twice = objects.pod("p", claims={"a": "shared", "b": "shared"})
+    drawn.put(PODS, twice)
+    assert drawn.picture.pods_of((objects.NS, "shared")) == [(objects.NS, "p")]
+    drawn.drop(PODS, twice)
+    assert not drawn.picture.pods_of((objects.NS, "shared"))
+
+
 def test_a_pod_without_devices_is_not_looked_at() -> None:
     drawn = _drawn()
     drawn.put(PODS, objects.pod("plain"))

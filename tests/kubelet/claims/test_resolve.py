@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 import pytest
 
-from dray.api.core import Pod
 from dray.api.core.container import Container, ContainerClaim, ResourceRequirements
 from dray.api.core.pod import (
     ContainerExtendedResourceRequest,
@@ -16,9 +13,8 @@ from dray.api.core.pod import (
 from dray.api.meta import OwnerReference
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim
-from dray.errors import DeniedError, Error, InvalidError, UnavailableError
+from dray.errors import DeniedError, InvalidError, UnavailableError
 from dray.kubelet.claims.resolve import (
-    ClaimName,
     base_request,
     check_may_use,
     claims_of,
@@ -26,33 +22,14 @@ from dray.kubelet.claims.resolve import (
     requests_of,
     resolve,
 )
+from dray.semantics.claims import ClaimName
 from tests.kubelet.claims.world import claim_of, direct, pod_of
 
 TEMPLATE = PodResourceClaim(name="gpu", resource_claim_template_name="t")
 
 
-def test_a_direct_claim() -> None:
-    assert resolve(pod_of(), direct("gpu", "object")) == ClaimName("object", from_template=False)
-
-
-def test_a_claim_from_a_template() -> None:
-    status = PodResourceClaimStatus(name="gpu", resource_claim_name="pod-gpu-x")
-    assert resolve(pod_of(statuses=[status]), TEMPLATE) == ClaimName("pod-gpu-x", from_template=True)
-    assert resolve(pod_of(statuses=[PodResourceClaimStatus(name="gpu")]), TEMPLATE) is None
-
-
-def test_the_status_of_another_claim_says_nothing_of_this_one() -> None:
-    others = [
-        PodResourceClaimStatus(name="nic", resource_claim_name="pod-nic-x"),
-        PodResourceClaimStatus(name="gpu2"),
-    ]
-    with pytest.raises(UnavailableError, match="not created yet"):
-        resolve(pod_of(statuses=others), TEMPLATE)
-    made = PodResourceClaimStatus(name="gpu", resource_claim_name="pod-gpu-x")
-    assert resolve(pod_of(statuses=[*others, made]), TEMPLATE) == ClaimName("pod-gpu-x", from_template=True)
-
-
 def test_a_claim_that_is_not_made_yet() -> None:
+    assert resolve(pod_of(statuses=[PodResourceClaimStatus(name="gpu")]), TEMPLATE) is None, "not needed"
     with pytest.raises(UnavailableError) as caught:
         resolve(pod_of(), TEMPLATE)
     assert str(caught.value) == 'pod "ns/pod": ResourceClaim not created yet'
@@ -68,8 +45,8 @@ def test_the_claim_of_extended_resources_comes_last() -> None:
     extended = PodExtendedResourceClaimStatus(resource_claim_name="special")
     pod = pod_of("pod", direct("a"), extended=extended)
     assert [resolve(pod, claim) for claim in claims_of(pod)] == [
-        ClaimName("a", from_template=False),
-        ClaimName("special", from_template=False),
+        ClaimName("a"),
+        ClaimName("special"),
     ]
 
 
@@ -82,76 +59,56 @@ GROUP = OwnerReference(
 ALONE = pod_of()
 
 
-@dataclass
-class Use:
-    claim: ResourceClaim
-    error: str = ""
-    from_template: bool = True
-    pod: Pod = ALONE
-    pod_groups: bool = False
-
-
 NOT_OWNER = "ResourceClaim ns/c was not created for Pod ns/pod (Pod is not owner)"
 NOT_ALLOWED = "pod pod (pod-uid) is not allowed to use ResourceClaim c (c-uid)"
 NOT_GROUPS = "ResourceClaim ns/c was not created for Pod ns/pod (neither Pod nor PodGroup grp is the owner)"
 IN_GROUP = pod_of(group="grp")
-USES = {
-    "own": Use(claim_of("c", owner=OWN)),
-    "no owner": Use(claim_of("c"), NOT_OWNER),
-    "no owner, direct": Use(claim_of("c"), from_template=False),
-    "owner is not the controller": Use(claim_of("c", owner=OwnerReference(uid="pod-uid")), NOT_OWNER),
-    "not reserved": Use(claim_of("c", pods=["other"], owner=OWN), NOT_ALLOWED),
-    "not reserved, direct": Use(claim_of("c", pods=()), NOT_ALLOWED, from_template=False),
-    "group, gate off": Use(claim_of("c", owner=GROUP), NOT_OWNER, pod=IN_GROUP),
-    "group, gate on": Use(claim_of("c", pods=(), owner=GROUP, groups=["grp"]), pod=IN_GROUP, pod_groups=True),
-    "group reserved, gate off": Use(
-        claim_of("c", pods=(), owner=OWN, groups=["grp"]), NOT_ALLOWED, pod=IN_GROUP
-    ),
-    "another group": Use(
-        claim_of("c", owner=GROUP),
-        "ResourceClaim ns/c was not created for Pod ns/pod (neither Pod nor PodGroup other is the owner)",
-        pod=pod_of(group="other"),
-        pod_groups=True,
-    ),
-    "another group reserved": Use(
-        claim_of("c", pods=(), owner=OWN, groups=["grp"]), NOT_ALLOWED, pod=pod_of(group="x"), pod_groups=True
-    ),
-    "a Job of the group's name": Use(
-        claim_of("c", owner=OwnerReference(kind="Job", name="grp", uid="g", controller=True)),
-        NOT_GROUPS,
-        pod=IN_GROUP,
-        pod_groups=True,
-    ),
-    "group, no owner": Use(claim_of("c"), NOT_GROUPS, pod=IN_GROUP, pod_groups=True),
-    "no group, gate on": Use(claim_of("c", owner=GROUP), NOT_OWNER, pod_groups=True),
-}
 
 
-@pytest.mark.parametrize("use", USES.values(), ids=USES)
-def test_who_may_use_a_claim(use: Use) -> None:
-    name = ClaimName("c", use.from_template)
-    try:
-        check_may_use(use.pod, use.claim, name, pod_groups=use.pod_groups)
-        error = ""
-    except Error as refused:
-        assert isinstance(refused, DeniedError)
-        error = str(refused)
-    assert error == use.error
-
-
-@pytest.mark.parametrize("namespace", ["a", "z"])
-def test_a_claim_of_another_namespace_is_refused(namespace: str) -> None:
-    claim = claim_of("c", owner=OWN)
+def in_namespace(claim: ResourceClaim, namespace: str) -> ResourceClaim:
     meta = msgspec.structs.replace(claim.metadata, namespace=namespace)
-    with pytest.raises(DeniedError, match="is not in the same namespace as Pod ns/pod"):
-        check_may_use(
-            ALONE, msgspec.structs.replace(claim, metadata=meta), ClaimName("c", from_template=True)
-        )
+    return msgspec.structs.replace(claim, metadata=meta)
 
 
-def test_groups_do_not_count_unless_it_is_asked_for() -> None:
-    with pytest.raises(DeniedError, match="Pod is not owner"):
-        check_may_use(IN_GROUP, claim_of("c", owner=GROUP), ClaimName("c", from_template=True))
+def test_who_may_use_a_claim() -> None:
+    made, direct_one = ClaimName("c", from_template=True), ClaimName("c")
+    check_may_use(ALONE, claim_of("c", owner=OWN), made)
+    check_may_use(ALONE, claim_of("c"), direct_one)
+    check_may_use(IN_GROUP, claim_of("c", pods=(), owner=GROUP, groups=["grp"]), made, pod_groups=True)
+
+
+@pytest.mark.parametrize(
+    ("claim", "from_template", "pod_groups", "error"),
+    [
+        (claim_of("c"), True, False, NOT_OWNER),
+        (claim_of("c", pods=["other"], owner=OWN), True, False, NOT_ALLOWED),
+        (claim_of("c", pods=()), False, False, NOT_ALLOWED),
+        (claim_of("c", owner=GROUP), True, False, NOT_OWNER),
+        (claim_of("c", pods=(), owner=OWN, groups=["grp"]), True, False, NOT_ALLOWED),
+        (claim_of("c"), True, True, NOT_GROUPS),
+        *(
+            (
+                in_namespace(claim_of("c", owner=OWN), other),
+                True,
+                False,
+                f"ResourceClaim {other}/c is not in the same namespace as Pod ns/pod",
+            )
+            for other in ("a", "z")
+        ),
+    ],
+)
+def test_why_a_claim_is_refused(
+    claim: ResourceClaim, from_template: bool, pod_groups: bool, error: str
+) -> None:
+    with pytest.raises(DeniedError) as refused:
+        check_may_use(IN_GROUP, claim, ClaimName("c", from_template), pod_groups=pod_groups)
+    assert str(refused.value) == error
+
+
+def test_a_pod_without_a_group_is_refused_as_if_there_were_none() -> None:
+    with pytest.raises(DeniedError) as refused:
+        check_may_use(ALONE, claim_of("c", owner=GROUP), ClaimName("c", from_template=True), pod_groups=True)
+    assert str(refused.value) == NOT_OWNER
 
 
 def container(**resources: int) -> Container:

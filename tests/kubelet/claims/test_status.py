@@ -55,10 +55,15 @@ def test_a_claim_from_a_template() -> None:
     assert shown(pod, GOOD) == {"claim:c": [("v/c=good", "Healthy")]}
 
 
+def test_what_the_status_says_of_a_direct_claim_does_not_count() -> None:
+    status = PodResourceClaimStatus(name="c", resource_claim_name="X")
+    pod = pod_of("pod", direct("c", "C"), uses=[("c", "")], statuses=[status])
+    assert shown(pod, GOOD) == {"claim:c": [("v/c=good", "Healthy")]}
+
+
 def test_each_claim_has_the_name_that_the_status_says_of_it() -> None:
     statuses = [
         PodResourceClaimStatus(name="another", resource_claim_name="X"),
-        PodResourceClaimStatus(name="c"),
         PodResourceClaimStatus(name=str(b"c", "ascii"), resource_claim_name="C"),
     ]
     pod = pod_of("pod", TEMPLATE, uses=[("c", "")], statuses=statuses)

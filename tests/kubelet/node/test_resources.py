@@ -5,25 +5,23 @@ from typing import Any
 from dray.api.codec import view
 from dray.api.core import Pod
 from dray.api.quantity import Quantity
-from dray.kubelet.node.resources import DeviceCapacity, Used, node_resources, pod_requests, why_not
+from dray.kubelet.node.resources import DeviceCapacity, Used, node_resources, why_not
 
 MACHINE = {"cpu": Quantity("2"), "memory": Quantity("1Gi"), "pods": Quantity("3")}
 GPU = "example.com/gpu"
 
 
-def pod(*containers: dict[str, Any], inits: tuple[dict[str, Any], ...] = (), **spec: Any) -> Pod:
-    """Each container by its limits; `side` makes an init container a sidecar."""
+def pod(*containers: dict[str, Any], **spec: Any) -> Pod:
+    """Each container by its requests."""
 
-    def made(number: int, limits: dict[str, Any]) -> dict[str, Any]:
-        wanted = {key: str(value) for key, value in limits.items() if key != "side"}
-        policy = {"restartPolicy": "Always"} if limits.get("side") else {}
-        return {"name": f"c{number}", "resources": {"limits": wanted}} | policy
+    def made(number: int, requests: dict[str, Any]) -> dict[str, Any]:
+        wanted = {key: str(value) for key, value in requests.items()}
+        return {"name": f"c{number}", "resources": {"requests": wanted}}
 
     document = {
         "metadata": {"name": "p"},
         "spec": {
             "containers": [made(*one) for one in enumerate(containers)],
-            "initContainers": [made(*one) for one in enumerate(inits, start=10)],
             **spec,
         },
     }
@@ -32,14 +30,6 @@ def pod(*containers: dict[str, Any], inits: tuple[dict[str, Any], ...] = (), **s
 
 def shown(amounts: dict[str, int]) -> dict[str, float]:
     return {name: amount / 10**9 for name, amount in amounts.items()}
-
-
-def test_a_pod_asks_for_the_larger_of_its_phases() -> None:
-    assert shown(pod_requests(pod({GPU: 1}, {GPU: 2}))) == {GPU: 3}
-    assert shown(pod_requests(pod({GPU: 1}, inits=({GPU: 4}, {GPU: 2})))) == {GPU: 4}
-    assert shown(pod_requests(pod({GPU: 1}, inits=({GPU: 1, "side": 1}, {GPU: 2})))) == {GPU: 3}
-    assert shown(pod_requests(pod({GPU: 1}, inits=({GPU: 2}, {GPU: 1, "side": 1})))) == {GPU: 2}
-    assert shown(pod_requests(pod({"cpu": "500m"}, overhead={"cpu": "250m"}))) == {"cpu": 0.75}
 
 
 def test_capacity_counts_the_unhealthy_and_allocatable_does_not() -> None:
@@ -76,6 +66,13 @@ def test_the_first_that_is_short_is_told_as_a_kubelet_does() -> None:
         "OutOfpods",
         "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3",
     )
+
+
+def test_what_the_pod_requests_as_a_whole_is_what_it_takes() -> None:
+    whole = {"requests": {"cpu": "2"}}
+    assert why_not(pod({"cpu": 3}), MACHINE, {}) is not None
+    assert why_not(pod({"cpu": 3}, resources=whole), MACHINE, {}) is None
+    assert why_not(pod({}, resources=whole), MACHINE, Used().by([pod({}, resources=whole)])) is not None
 
 
 def test_what_devices_are_held_counts_as_offered_while_their_plugin_is_away() -> None:

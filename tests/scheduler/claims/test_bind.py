@@ -15,8 +15,8 @@ from dray.scheduler.claims.extended import special_claim
 from dray.scheduler.claims.outcome import SUCCESS, failure
 from dray.scheduler.claims.pod_claims import PodClaims
 from dray.scheduler.claims.reserve import Reserved
-from dray.scheduler.claims.resolve import reference_to
 from dray.scheduler.claims.tracking import Tracker
+from dray.semantics.claims import consumer_of
 from tests.scheduler.claims.driving import DEFAULT
 from tests.scheduler.claims.objects import NOW, allocated, allocation, as_allocation, claim, pod, result
 
@@ -103,7 +103,7 @@ def test_only_claims_that_the_pod_does_not_use_yet() -> None:
     assert not bind.has_work(PodClaims(USER))
 
 
-STORING = writes.allocate_and_reserve(READY, MINE, reference_to(USER))
+STORING = writes.allocate_and_reserve(READY, MINE, consumer_of(USER))
 FINALIZING = writes.add_finalizer(claim())
 
 

@@ -5,7 +5,7 @@ import pytest
 from dray.api.core import Pod
 from dray.scheduler.claims.outcome import SUCCESS, unschedulable
 from dray.scheduler.claims.pre_enqueue import sign
-from dray.scheduler.claims.resolve import foreign, resolve
+from dray.scheduler.claims.resolve import not_owner, resolve
 from tests.scheduler.claims.objects import claim, owned_by, pod, template_entry
 
 MADE = pod(template_entry(), made={"entry-0": "made"})
@@ -49,4 +49,4 @@ def test_pods_with_claims_are_not_signable() -> None:
 def test_a_claim_of_another_namespace_is_not_the_pods(namespace: str) -> None:
     one, user = claim(namespace=namespace), pod()
     text = f"ResourceClaim {namespace}/my-claim is not in the same namespace as Pod default/my-pod"
-    assert foreign(user, one) == text
+    assert not_owner(user, one) == text

@@ -9,13 +9,14 @@ from typing import Final
 from dray.allocation.cluster.cluster_dump import Cluster, by_name, is_device_resource
 from dray.allocation.requests import claim_name
 from dray.api.core import Event, Node, Pod
-from dray.api.core.container import ResourceList
 from dray.api.meta import ObjectMeta
 from dray.api.quantity import Quantity
 from dray.api.resource.claim import ResourceClaim, ResourceClaimTemplate
 from dray.api.selectors import compile_node_selector
 from dray.api.taints import Taint, untolerated
 from dray.errors import InvalidError, NotFoundError
+from dray.semantics.claims import ClaimName, NoClaim, claim_for_entry, is_for_pod
+from dray.semantics.requests import pod_requests
 
 POD: Final = "pod"
 CLAIM: Final = "claim"
@@ -26,7 +27,6 @@ _OF_SCHEDULERS: Final = "FailedScheduling"
 """The reason of warnings that are over once a pod is bound."""
 _ENDS_AGAIN: Final = "CrashLoopBackOff"
 """What a container waits with that was started several times and ended each time."""
-_POD_LEVEL: Final = ("cpu", "memory", "hugepages-")
 _CORDONED: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
@@ -107,32 +107,6 @@ def kept_off(pod: Pod, node: Node) -> str:
     except InvalidError as error:
         return f"the pod's node affinity cannot be read: {error}"
     return "" if is_for else "the pod's node affinity does not match"
-
-
-def requested(pod: Pod) -> dict[str, Quantity]:
-    """What a pod takes from its node, as a scheduler counts: init containers run one by one, sidecars stay."""
-    total: dict[str, Quantity] = {}
-    sidecars: dict[str, Quantity] = {}
-    first: dict[str, Quantity] = {}
-    for container in pod.spec.containers:
-        total = _sum(total, container.resources.requests)
-    for container in pod.spec.init_containers:
-        uses = _sum(sidecars, container.resources.requests)
-        if container.restart_policy == "Always":
-            sidecars, total = uses, _sum(total, container.resources.requests)
-        first = _most(first, uses)
-    total = _most(total, first)
-    whole = pod.spec.resources.requests if pod.spec.resources else {}
-    total |= {name: amount for name, amount in whole.items() if name.startswith(_POD_LEVEL)}
-    return _sum(total, pod.spec.overhead)
-
-
-def _sum(one: ResourceList, other: ResourceList) -> dict[str, Quantity]:
-    return {**one, **{name: one[name] + more if name in one else more for name, more in other.items()}}
-
-
-def _most(one: ResourceList, other: ResourceList) -> dict[str, Quantity]:
-    return {**one, **{name: max(one.get(name, more), more) for name, more in other.items()}}
 
 
 def has_ended(pod: Pod) -> bool:
@@ -272,7 +246,9 @@ class _Known:
 def _of_pod(pod: Pod, known: _Known) -> Workload | None:
     """None for a pod that wants no devices, or that had its time."""
     resources = {
-        name: amount for name, amount in sorted(requested(pod).items()) if amount and is_device_resource(name)
+        name: amount
+        for name, amount in sorted(pod_requests(pod).items())
+        if amount and is_device_resource(name)
     }
     if not resources and not pod.spec.resource_claims:
         return None
@@ -332,17 +308,20 @@ def keeps_ending(pod: Pod) -> str:
 
 def _claims(pod: Pod, known: _Known) -> Iterator[ResourceClaim]:
     namespace = pod.metadata.namespace
-    statuses = {one.name: one for one in pod.status.resource_claim_statuses}
     for one in pod.spec.resource_claims:
-        status = statuses.get(one.name)
-        if status is not None and status.resource_claim_name is None:
+        meant = claim_for_entry(pod, one)
+        if meant is NoClaim.NOT_NEEDED:
             continue
-        name = status.resource_claim_name if status is not None else one.resource_claim_name
+        name = meant.name if isinstance(meant, ClaimName) else ""
         template = (namespace, one.resource_claim_template_name or "")
-        if name is not None and (namespace, name) in known.claims:
+        if (namespace, name) in known.claims:
             found = known.claims[namespace, name]
             if found.metadata.deletion_timestamp is not None:
                 raise InvalidError(f"ResourceClaim {namespace}/{name} is being deleted")
+            if one.resource_claim_name is None and not is_for_pod(found, pod, pod_groups=True):
+                raise InvalidError(
+                    f"ResourceClaim {namespace}/{name} was not created for pod {full_name(pod)}"
+                )
             yield found
         elif one.resource_claim_template_name is None:
             raise InvalidError(f"ResourceClaim {namespace}/{name} is not in {known.source}")

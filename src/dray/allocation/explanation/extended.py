@@ -13,7 +13,7 @@ from typing import Final
 
 from dray.allocation.cluster.cluster_dump import CLASS_PREFIX, Cluster
 from dray.allocation.cluster.situation import Situation
-from dray.allocation.cluster.workloads import Workload, full_name, has_ended, requested
+from dray.allocation.cluster.workloads import Workload, full_name, has_ended
 from dray.allocation.explanation.explain import (
     Difference,
     Explanation,
@@ -33,6 +33,7 @@ from dray.api.resource.claim import (
     ExactDeviceRequest,
     ResourceClaimSpec,
 )
+from dray.semantics.requests import pod_requests
 
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_WAYS: Final = 3
@@ -108,7 +109,7 @@ def use_of(pods: Iterable[Pod]) -> Use:
     found: dict[str, list[tuple[str, Mapping[str, Quantity]]]] = {}
     for pod in pods:
         if pod.spec.node_name and not has_ended(pod):
-            found.setdefault(pod.spec.node_name, []).append((full_name(pod), requested(pod)))
+            found.setdefault(pod.spec.node_name, []).append((full_name(pod), pod_requests(pod)))
     return found
 
 
@@ -208,7 +209,7 @@ def variants(
     classes = classes_by_resource(cluster.classes)
     barred: dict[str, str] = {}
     groups: dict[frozenset[str], list[Node]] = {}
-    wanted = requested(workload.pod)
+    wanted = pod_requests(workload.pod)
     for node in nodes:
         found = resources_on(node, workload, use, classes)
         ordinary = (
@@ -255,7 +256,7 @@ def _requests(pod: Pod, resource: str, device_class: str) -> list[DeviceRequest]
         else:
             stays += amount
             found.append(_request(name, device_class, amount))
-    more = requested(pod)[resource] - stays
+    more = pod_requests(pod)[resource] - stays
     return [*found, _request(largest[1], device_class, more)] if more > ZERO else found
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from dray.api.codec import view
+from dray.api.core import Pod
 from dray.apiserver.access.identity import Identity
 from dray.apiserver.access.node_changes import (
     NOT_OWN,
@@ -20,6 +22,7 @@ from dray.apiserver.access.node_changes import (
     token_fault,
 )
 from dray.apiserver.access.roles import Asked, Cluster, Document, denied
+from dray.semantics.claims import claim_names
 
 LEASE_NAMESPACE = "kube-node-lease"
 PODS, NODES, EVENTS, LEASES = "pods", "nodes", "events", "leases.coordination.k8s.io"
@@ -179,16 +182,16 @@ def _used(pods: Iterable[Document]) -> set[tuple[str, str, str]]:
 
 
 def _claims_of(pod: Document) -> Iterator[tuple[str, str]]:
-    """A name in the status counts only for an entry of the spec, which nobody can change."""
+    """A name in the status counts only for an entry of the spec that has a template, which nobody can change."""
     status, entries = _object(pod, "status"), list(_list(_spec(pod), "resourceClaims"))
-    made = [
-        one
-        for one in _list(status, "resourceClaimStatuses")
-        if any(one.get("name") == entry.get("name") for entry in entries)
-    ]
-    for one in (*entries, *made):
-        yield CLAIMS, str(one.get("resourceClaimName") or "")
-    yield CLAIMS, str(_object(status, "extendedResourceClaimStatus").get("resourceClaimName") or "")
+    extended = _object(status, "extendedResourceClaimStatus")
+    if entries or extended:
+        told = {
+            "resourceClaimStatuses": list(_list(status, "resourceClaimStatuses")),
+            "extendedResourceClaimStatus": extended,
+        }
+        known = view({"spec": {"resourceClaims": entries}, "status": told}, Pod)
+        yield from ((CLAIMS, name) for name in claim_names(known))
 
 
 def _volumes_of(pod: Document) -> Iterator[tuple[str, str]]:

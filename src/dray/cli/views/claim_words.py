@@ -10,7 +10,8 @@ from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
 from dray.cli.views.fleet import natural
-from dray.controllers.pod_claims import claim_names
+from dray.semantics.claims import claim_names
+from dray.semantics.requests import pod_requests
 
 _HOSTNAME = "kubernetes.io/hostname"
 
@@ -100,13 +101,8 @@ def why_pod_waits(pod: Pod) -> str:
 
 
 def plugin_resources(pod: Pod) -> dict[str, Quantity]:
-    """What its containers ask of device plugins, in all."""
-    found: dict[str, Quantity] = {}
-    for container in (*pod.spec.init_containers, *pod.spec.containers):
-        for name, value in container.resources.limits.items():
-            if is_device_resource(name):
-                found[name] = found[name] + value if name in found else value
-    return found
+    """What it requests of device plugins: an init container uses the devices of those that run after it."""
+    return {name: amount for name, amount in pod_requests(pod).items() if is_device_resource(name)}
 
 
 def about(event: Event) -> str:

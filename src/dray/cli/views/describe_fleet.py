@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dray.allocation.cluster.cluster_dump import is_device_resource
-from dray.allocation.cluster.workloads import requested
 from dray.api.core import Event, Node, Pod
 from dray.api.quantity import ZERO, Quantity
 from dray.api.resource import DeviceClass, ResourceSlice
@@ -26,6 +25,7 @@ from dray.cli.views.sections import (
     table_of,
 )
 from dray.semantics.devices import totals
+from dray.semantics.requests import pod_requests
 
 _DOORS = {"dra": "DRA", "plugin": "a device plugin", "other": "another device of the same hardware"}
 _ENDED = ("Succeeded", "Failed")
@@ -97,7 +97,7 @@ def _devices(devices: Iterable[FleetDevice]) -> Table:
 def _resources(node: Node, pods: Sequence[Pod]) -> Table:
     asked: dict[str, Quantity] = {}
     for pod in pods:
-        for name, value in requested(pod).items():
+        for name, value in pod_requests(pod).items():
             asked[name] = asked.get(name, ZERO) + value
     names = sorted(one for one in node.status.capacity if is_device_resource(one))
     rows = [

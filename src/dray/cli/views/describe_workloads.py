@@ -22,7 +22,7 @@ from dray.cli.views.claim_words import (
 )
 from dray.cli.views.objects import Objects
 from dray.cli.views.sections import Fact, Paper, events_about, events_block, meta_facts, table_of
-from dray.controllers.pod_claims import claim_names, meant
+from dray.semantics.claims import ClaimName, claim_for_entry, claim_names
 
 
 def describe_pod(pod: Pod, around: Objects, paper: Paper, explanation: Sequence[str] = ()) -> list[str]:
@@ -97,8 +97,8 @@ def container_devices(
     found: list[str] = []
     for use in container.resources.claims:
         entry = named.get(use.name)
-        which = meant(pod, entry) if entry is not None else None
-        claim = claims.get(which.name or "") if which is not None else None
+        which = claim_for_entry(pod, entry) if entry is not None else None
+        claim = claims.get(which.name) if isinstance(which, ClaimName) else None
         if claim is None or claim.status.allocation is None:
             found.append(f"{use.name}: not allocated")
             continue
@@ -121,8 +121,8 @@ def container_devices(
 def _claims(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Table:
     rows = []
     for entry in pod.spec.resource_claims:
-        which = meant(pod, entry)
-        name = (which.name if which is not None else None) or ""
+        which = claim_for_entry(pod, entry)
+        name = which.name if isinstance(which, ClaimName) else ""
         claim = claims.get(name)
         template = entry.resource_claim_template_name
         missing = "not made yet" if template and not name else "not there"
@@ -247,7 +247,7 @@ def describe_template(template: ResourceClaimTemplate, around: Objects, paper: P
     lines = paper.facts(meta_facts(template.metadata, around.now)) + _requests(template.spec.spec, paper)
     name, space = template.metadata.name, template.metadata.namespace
     pods = [
-        (pod.metadata.name, pod.status.phase, listed(claim_names(pod)))
+        (pod.metadata.name, pod.status.phase, listed(sorted(claim_names(pod))))
         for pod in around.pods
         if pod.metadata.namespace == space
         and any(one.resource_claim_template_name == name for one in pod.spec.resource_claims)

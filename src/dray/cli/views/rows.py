@@ -28,7 +28,7 @@ from dray.cli.views.claim_words import (
 )
 from dray.cli.views.fleet_rows import devices_table, nodes_table, slices_table
 from dray.cli.views.objects import Objects
-from dray.controllers.pod_claims import claim_names
+from dray.semantics.claims import claim_names
 
 _SPACE: Final = Column("NAMESPACE")
 _NAME: Final = Column("NAME")
@@ -67,7 +67,7 @@ def pods_table(chosen: Sequence[Pod], around: Objects) -> Table:
                     cells[4],
                     why_pod_waits(pod),
                     _blank(cells[5]),
-                    listed(claim_names(pod)),
+                    listed(sorted(claim_names(pod))),
                 ),
             )
         )
@@ -92,7 +92,7 @@ def pods_table(chosen: Sequence[Pod], around: Objects) -> Table:
 def pod_devices(pod: Pod, claims: Mapping[tuple[str, str], ResourceClaim]) -> list[str]:
     """Devices of claims by name, resources of device plugins by number; of these it has none before it is on a node."""
     found: list[str] = []
-    for name in claim_names(pod):
+    for name in sorted(claim_names(pod)):
         claim = claims.get((pod.metadata.namespace, name))
         found += devices_of(claim) if claim is not None else []
     given = plugin_resources(pod) if pod.spec.node_name else {}

@@ -14,9 +14,8 @@ from dray.api.core import Pod
 from dray.api.limits import CLAIM_FINALIZER
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim_status import ResourceClaimConsumerReference
-from dray.api.scheduling import PodGroup, is_group, owning_group
+from dray.api.scheduling import PodGroup
 from dray.controllers.claims.known import Known
-from dray.controllers.claims.making import owner_of
 from dray.controllers.claims.steps import (
     ClaimPolicy,
     ClaimStep,
@@ -24,7 +23,8 @@ from dray.controllers.claims.steps import (
     RemoveFinalizer,
     SetReservations,
 )
-from dray.controllers.pod_claims import is_done, is_pod, owning_pod
+from dray.controllers.done_pods import is_done
+from dray.semantics.claims import is_group_consumer, is_pod_consumer, owner_of, owning_group, owning_pod
 
 Looked = Mapping[str, Pod | None]
 """Pods of the claim's namespace as the API server has them now; None where there is none of that name."""
@@ -40,7 +40,7 @@ def pods_to_look_up(claim: ResourceClaim, known: Known, policy: ClaimPolicy) -> 
     names = {
         one.name
         for one in claim.status.reserved_for
-        if is_pod(one) and _is_kept(claim, one, known, policy) is None
+        if is_pod_consumer(one) and _is_kept(claim, one, known, policy) is None
     }
     owner = owning_pod(claim)
     if owner is not None and not _has_users(claim, known, policy):
@@ -58,7 +58,7 @@ def groups_to_look_up(claim: ResourceClaim, known: Known, policy: ClaimPolicy) -
     names = {
         one.name
         for one in claim.status.reserved_for
-        if is_group(one) and _is_kept(claim, one, known, policy) is None
+        if is_group_consumer(one) and _is_kept(claim, one, known, policy) is None
     }
     owner = owning_group(claim)
     if owner is not None and policy.collect_orphans and not _has_users(claim, known, policy):
@@ -113,9 +113,9 @@ def _is_kept(
 ) -> bool | None:
     """Whether a reservation stays; None where nobody can tell yet. Kinds that are not known here stay."""
     namespace = claim.metadata.namespace
-    if is_pod(user):
+    if is_pod_consumer(user):
         return _is_needed(namespace, user.name, user.uid, known, looked)
-    if policy.workload_claims and is_group(user):
+    if policy.workload_claims and is_group_consumer(user):
         return _is_there(namespace, user.name, user.uid, known, groups)
     return True
 

@@ -14,7 +14,7 @@ from typing import Final
 from dray.api.core import Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
-from dray.api.scheduling import PodGroup, group_name
+from dray.api.scheduling import PodGroup
 from dray.client.client import Client
 from dray.client.event_recorder import FOR_A_CLUSTER, LAST_WORDS, EventRecorder, refer_to
 from dray.client.requests import Selection
@@ -34,6 +34,7 @@ from dray.controllers.queues import MeteredQueue
 from dray.errors import ConflictError, Error, NotFoundError, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
+from dray.semantics.claims import group_name
 
 NAME: Final = "resourceclaim-controller"
 _ROUNDS: Final = 5

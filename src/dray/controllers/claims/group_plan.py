@@ -10,6 +10,7 @@ from dray.api.scheduling import PodGroup, PodGroupResourceClaim
 from dray.controllers.claims.known import Known
 from dray.controllers.claims.making import Making, Owner, made_for
 from dray.controllers.claims.steps import ClaimPolicy, CreateClaim, Fault, PodPlan, PodStep, RecordClaims
+from dray.semantics.claims import ClaimName, NoClaim, claim_for_entry, is_for_group
 
 
 def plan_group(group: PodGroup, known: Known, policy: ClaimPolicy) -> PodPlan:
@@ -38,40 +39,27 @@ def recorded(group: PodGroup, entry: str) -> PodResourceClaimStatus | None:
     return None
 
 
-def group_claim_names(group: PodGroup) -> tuple[str, ...]:
-    """All claims that are known to serve the group; sorted."""
-    names = {one.resource_claim_name for one in group.spec.resource_claims}
-    names |= {one.resource_claim_name for one in group.status.resource_claim_statuses}
-    return tuple(sorted(name for name in names if name is not None))
-
-
 def _make(
     group: PodGroup, entry: PodGroupResourceClaim, known: Known, policy: ClaimPolicy
 ) -> CreateClaim | str | Fault | None:
     """A claim to make, the name of one to record, why there is none, or None where all is well."""
-    if entry.resource_claim_name is not None:
-        return None
-    if entry.resource_claim_template_name is None:
+    found = claim_for_entry(group, entry)
+    if found is NoClaim.NO_SOURCE:
         text = "neither resourceClaimName nor resourceClaimTemplateName is set"
         return Fault(entry.name, text, group.kind)
     if not _lacks(group, entry, known):
         return None
-    told = recorded(group, entry.name)
-    old = told.resource_claim_name or "" if told is not None else ""
-    wanted = entry.resource_claim_template_name
+    old = found.name if isinstance(found, ClaimName) else ""
+    wanted = entry.resource_claim_template_name or ""
     return made_for(Owner.of(group), entry.name, wanted, known, policy, instead_of=old)
 
 
 def _lacks(group: PodGroup, entry: PodGroupResourceClaim, known: Known) -> bool:
-    if entry.resource_claim_name is not None:
-        return False
-    told = recorded(group, entry.name)
-    if entry.resource_claim_template_name is None or told is None:
-        return True
-    if told.resource_claim_name is None:
-        return False
-    claim = known.claim(group.metadata.namespace, told.resource_claim_name)
-    return claim is None or not Owner.of(group).owns(claim)
+    found = claim_for_entry(group, entry)
+    if not isinstance(found, ClaimName):
+        return found is not NoClaim.NOT_NEEDED
+    claim = known.claim(group.metadata.namespace, found.name)
+    return found.from_template and (claim is None or not is_for_group(claim, group))
 
 
 def _statuses(

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
-from dray.api.scheduling import PodGroup, owning_group
-from dray.controllers.pod_claims import claim_names, owning_pod
+from dray.api.scheduling import PodGroup
+from dray.semantics.claims import claim_names, owner_of
 
 _REMEMBERED: Final = 500
 Key = tuple[str, str]
@@ -93,7 +93,7 @@ class Table:
         found = [
             claim
             for claim in self.claims.values()
-            if (owner := owning_pod(claim) or owning_group(claim)) is not None and owner.uid == uid
+            if (owner := owner_of(claim)) is not None and owner.uid == uid
         ]
         return tuple(sorted(found, key=lambda claim: claim.metadata.name))
 

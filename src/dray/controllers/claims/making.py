@@ -9,13 +9,12 @@ import msgspec
 
 from dray.api.core import Pod
 from dray.api.limits import POD_CLAIM_NAME_ANNOTATION
-from dray.api.meta import OwnerReference
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
-from dray.api.scheduling import PodGroup, owning_group
+from dray.api.scheduling import PodGroup
 from dray.controllers.claims.known import Known
 from dray.controllers.claims.naming import claim_name, generate_name
 from dray.controllers.claims.steps import ClaimPolicy, CreateClaim, Fault
-from dray.controllers.pod_claims import owning_pod
+from dray.semantics.claims import is_controlled_by
 
 _ATTEMPTS: Final = 16
 
@@ -37,17 +36,11 @@ class Owner(msgspec.Struct, frozen=True):
 
     def owns(self, claim: ResourceClaim) -> bool:
         """Whether the claim was made for this very object and no other of the same name."""
-        found = owner_of(claim)
-        return claim.metadata.namespace == self.namespace and found is not None and found.uid == self.uid
+        return is_controlled_by(claim, self.namespace, self.uid)
 
     def has_for(self, claim: ResourceClaim, entry: str) -> bool:
         """Whether the claim was made for this very entry of it, by whichever controller."""
         return self.owns(claim) and claim.metadata.annotations.get(POD_CLAIM_NAME_ANNOTATION) == entry
-
-
-def owner_of(claim: ResourceClaim) -> OwnerReference | None:
-    """The pod or group that the claim was made for, where there is one."""
-    return owning_pod(claim) or owning_group(claim)
 
 
 def found_for(owner: Owner, entry: str, known: Known) -> str | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dray.api.core import Pod
 from dray.api.core.pod import PodResourceClaim
-from dray.api.resource import ResourceClaim
-from dray.api.scheduling import PodGroup, group_name, is_group_claim, owning_group
+from dray.api.scheduling import PodGroup
 from dray.controllers.claims.known import Known
 from dray.controllers.claims.steps import ClaimPolicy
-from dray.controllers.pod_claims import is_for
+from dray.semantics.claims import group_name, is_group_claim
 
 
 def lacks_group(pod: Pod, known: Known, policy: ClaimPolicy) -> bool:
@@ -22,15 +21,3 @@ def group_with(pod: Pod, entry: PodResourceClaim, known: Known, policy: ClaimPol
     name = group_name(pod) if policy.workload_claims else None
     group = known.group(pod.metadata.namespace, name) if name is not None else None
     return group if group is not None and is_group_claim(group, entry) else None
-
-
-def may_have(claim: ResourceClaim, pod: Pod, policy: ClaimPolicy) -> bool:
-    """Whether the claim was made for this pod, or for its group, which a pod knows by name only."""
-    if is_for(claim, pod):
-        return True
-    owner = owning_group(claim) if policy.workload_claims else None
-    return (
-        owner is not None
-        and claim.metadata.namespace == pod.metadata.namespace
-        and owner.name == group_name(pod)
-    )

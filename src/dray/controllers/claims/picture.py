@@ -8,14 +8,12 @@ from typing import Final
 from dray.api.core import Pod
 from dray.api.kinds import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dray.api.resource import ResourceClaim, ResourceClaimTemplate
-from dray.api.scheduling import POD_GROUPS, PodGroup, group_name
-from dray.controllers.claims.group_plan import group_claim_names
+from dray.api.scheduling import POD_GROUPS, PodGroup
 from dray.controllers.claims.known import Bygone, Key
-from dray.controllers.claims.making import owner_of
 from dray.controllers.index import Index
 from dray.controllers.pictures import Pictures
-from dray.controllers.pod_claims import claim_names
 from dray.runtime.clock import Clock
+from dray.semantics.claims import claim_names, group_name, owner_of
 
 _MADE: Final = 1000
 MADE_SECONDS: Final = 60.0
@@ -148,7 +146,7 @@ class GroupPicture:
         if group is None:
             return
         namespace, key = group.metadata.namespace, _key(group)
-        names = group_claim_names(group) if new is not None else ()
+        names = claim_names(group) if new is not None else ()
         self._by_claim.put(key, [(namespace, name) for name in names])
         wanted = [one.resource_claim_template_name for one in group.spec.resource_claims] if new else []
         self._by_template.put(key, [(namespace, name) for name in wanted if name is not None])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dray.api.core import Pod
 from dray.api.core.pod import PodResourceClaim, PodResourceClaimStatus
 from dray.api.resource import ResourceClaim
-from dray.api.scheduling import consumer_of_group, is_reserved_for_group
 from dray.controllers.claims.known import Known
 from dray.controllers.claims.making import Making, Owner, found_for, made_for
-from dray.controllers.claims.membership import group_with, lacks_group, may_have
+from dray.controllers.claims.membership import group_with, lacks_group
 from dray.controllers.claims.steps import (
     AddReservation,
     ClaimPolicy,
@@ -18,7 +17,15 @@ from dray.controllers.claims.steps import (
     PodStep,
     RecordClaims,
 )
-from dray.controllers.pod_claims import consumer_of, is_done, is_reserved, meant
+from dray.controllers.done_pods import is_done
+from dray.semantics.claims import (
+    ClaimName,
+    NoClaim,
+    claim_for_entry,
+    consumer_of,
+    is_for_pod,
+    is_reserved_for_pod,
+)
 
 
 def plan_pod(pod: Pod, known: Known, policy: ClaimPolicy) -> PodPlan:
@@ -42,21 +49,21 @@ def _make(
     pod: Pod, entry: PodResourceClaim, known: Known, policy: ClaimPolicy
 ) -> CreateClaim | str | Fault | None:
     """A claim to make, the name of one to record, why there is none, or None where all is well."""
-    found = meant(pod, entry)
-    if found is None:
+    found = claim_for_entry(pod, entry)
+    if found is NoClaim.NO_SOURCE:
         return Fault(entry.name, "neither resourceClaimName nor resourceClaimTemplateName is set")
-    if not found.from_template or (found.is_recorded and found.name is None):
+    if found is NoClaim.NOT_NEEDED or (isinstance(found, ClaimName) and not found.from_template):
         return None
-    namespace = pod.metadata.namespace
-    recorded = known.claim(namespace, found.name) if found.name is not None else None
-    if recorded is not None and may_have(recorded, pod, policy):
+    name = found.name if isinstance(found, ClaimName) else ""
+    recorded = known.claim(pod.metadata.namespace, name) if name else None
+    if recorded is not None and is_for_pod(recorded, pod, pod_groups=policy.workload_claims):
         return None
     group = group_with(pod, entry, known, policy)
     if group is not None:
         # The group's own turn makes the claim; the pod only records it.
         return found_for(Owner.of(group), entry.name, known)
     wanted = entry.resource_claim_template_name or ""
-    return made_for(Owner.of(pod), entry.name, wanted, known, policy, instead_of=found.name or "")
+    return made_for(Owner.of(pod), entry.name, wanted, known, policy, instead_of=name)
 
 
 def _statuses(pod: Pod, new: dict[str, str], policy: ClaimPolicy) -> tuple[PodResourceClaimStatus, ...]:
@@ -79,15 +86,15 @@ def _reservations(
         return ()
     found: dict[str, AddReservation] = {}
     for entry in pod.spec.resource_claims:
-        one = meant(pod, entry)
-        name = new.get(entry.name, one.name if one is not None else None)
+        one = claim_for_entry(pod, entry)
+        name = new.get(entry.name, one.name if isinstance(one, ClaimName) else None)
         claim = None if name is None else known.claim(pod.metadata.namespace, name)
-        if one is None or claim is None or (one.from_template and not may_have(claim, pod, policy)):
+        is_named = entry.resource_claim_name is not None
+        if claim is None or not (is_named or is_for_pod(claim, pod, pod_groups=policy.workload_claims)):
             continue
         if needs_reservation(claim, pod, policy):
             group = group_with(pod, entry, known, policy)
-            consumer = consumer_of(pod) if group is None else consumer_of_group(group)
-            found.setdefault(claim.metadata.name, AddReservation(claim, consumer))
+            found.setdefault(claim.metadata.name, AddReservation(claim, consumer_of(group or pod)))
     return tuple(found.values())
 
 
@@ -96,6 +103,5 @@ def needs_reservation(claim: ResourceClaim, pod: Pod, policy: ClaimPolicy) -> bo
     return (
         claim.status.allocation is not None
         and claim.metadata.deletion_timestamp is None
-        and not is_reserved(claim, pod)
-        and not (policy.workload_claims and is_reserved_for_group(claim, pod))
+        and not is_reserved_for_pod(claim, pod, pod_groups=policy.workload_claims)
     )

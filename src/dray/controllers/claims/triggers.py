@@ -6,12 +6,13 @@ from typing import Final, Literal, NamedTuple
 
 from dray.api.core import Pod
 from dray.api.scheduling import PodGroup
-from dray.controllers.claims.group_plan import group_claim_names, lacks_something
+from dray.controllers.claims.group_plan import lacks_something
 from dray.controllers.claims.known import Known
-from dray.controllers.claims.membership import group_with, may_have
+from dray.controllers.claims.membership import group_with
 from dray.controllers.claims.pod_plan import needs_reservation
 from dray.controllers.claims.steps import ClaimPolicy
-from dray.controllers.pod_claims import claim_names, is_done, meant
+from dray.controllers.done_pods import is_done
+from dray.semantics.claims import ClaimName, NoClaim, claim_for_entry, claim_names, is_for_pod
 
 _DEFAULT: Final = ClaimPolicy()
 
@@ -46,7 +47,7 @@ def keys_for_group(group: PodGroup, known: Known, *, is_gone: bool = False) -> t
     meta = group.metadata
     if is_gone:
         owned = {claim.metadata.name for claim in known.owned(meta.uid)}
-        names = sorted({*group_claim_names(group), *owned})
+        names = sorted({*claim_names(group), *owned})
         return tuple(Work("claim", meta.namespace, name) for name in names)
     if meta.deletion_timestamp is None and lacks_something(group, known):
         return (Work("podgroup", meta.namespace, meta.name),)
@@ -55,13 +56,15 @@ def keys_for_group(group: PodGroup, known: Known, *, is_gone: bool = False) -> t
 
 def _lacks_something(pod: Pod, known: Known, policy: ClaimPolicy) -> bool:
     for entry in pod.spec.resource_claims:
-        found = meant(pod, entry)
-        if found is None or not found.is_recorded:
+        found = claim_for_entry(pod, entry)
+        if not isinstance(found, ClaimName):
+            if found is NoClaim.NOT_NEEDED:
+                continue
             return True
-        if found.name is None:
-            continue
         claim = known.claim(pod.metadata.namespace, found.name)
-        if found.from_template and (claim is None or not may_have(claim, pod, policy)):
+        if found.from_template and (
+            claim is None or not is_for_pod(claim, pod, pod_groups=policy.workload_claims)
+        ):
             if claim is None and group_with(pod, entry, known, policy) is not None:
                 continue  # the group gets a new one
             return True

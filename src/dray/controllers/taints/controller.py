@@ -11,7 +11,6 @@ from typing import Final, Literal, NamedTuple
 from dray.api.core import Pod
 from dray.api.kinds import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
-from dray.api.scheduling import group_name, is_group
 from dray.client.client import Client
 from dray.client.event_recorder import FOR_A_CLUSTER, LAST_WORDS, EventRecorder, refer_to
 from dray.client.requests import PatchType, WriteOptions
@@ -19,13 +18,13 @@ from dray.controllers.ending import Ending, PodEnder
 from dray.controllers.following import follow
 from dray.controllers.index import Index
 from dray.controllers.pictures import Surroundings
-from dray.controllers.pod_claims import has_claims, is_pod
 from dray.controllers.queues import MeteredQueue
 from dray.controllers.taints.eviction import CORRECT, Eviction, EvictionPolicy, Pools, pod_eviction
 from dray.controllers.taints.rule_status import PERIOD, count, new_condition, wait
 from dray.errors import NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
+from dray.semantics.claims import group_name, has_claims, is_group_consumer, is_pod_consumer
 
 NAME: Final = "device-taint-eviction-controller"
 _MANAGER: Final = "device-taint-eviction"
@@ -135,9 +134,9 @@ class TaintController:
             return
         namespace = claim.metadata.namespace
         for one in claim.status.reserved_for:
-            if is_pod(one):
+            if is_pod_consumer(one):
                 self.queue.add(Work("pod", namespace, one.name))
-            elif is_group(one):
+            elif is_group_consumer(one):
                 for key in sorted(self._by_group.having((namespace, one.name))):
                     self.queue.add(Work("pod", *key))
 

@@ -12,9 +12,9 @@ import msgspec
 from dray.api.core import Pod
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.resource.claim_status import DeviceRequestAllocationResult
-from dray.api.scheduling import group_name, is_reserved_for_group, owning_group
 from dray.api.taints import DeviceTaint, Effect
-from dray.controllers.pod_claims import claim_names, is_for, is_reserved, is_terminal, meant
+from dray.controllers.done_pods import is_terminal
+from dray.semantics.claims import ClaimName, claim_for_entry, claim_names, is_for_pod, is_reserved_for_pod
 from dray.semantics.taints import eviction_grace, selects
 
 ClaimOf = Callable[[str, str], ResourceClaim | None]
@@ -137,16 +137,6 @@ def joined(evictions: Iterable[Eviction]) -> Eviction | None:
     return Eviction(min(one.when for one in found), tuple(sorted(reasons)))
 
 
-def _may_use(claim: ResourceClaim, pod: Pod, policy: EvictionPolicy) -> bool:
-    return is_reserved(claim, pod) or (policy.workload_claims and is_reserved_for_group(claim, pod))
-
-
-def _is_own(claim: ResourceClaim, pod: Pod, policy: EvictionPolicy) -> bool:
-    """Whether it was made for the pod, or for its group, which a pod knows by name only."""
-    group = owning_group(claim) if policy.workload_claims else None
-    return is_for(claim, pod) or (group is not None and group.name == group_name(pod))
-
-
 def pod_eviction(
     pod: Pod, claim_of: ClaimOf, pools: Pools, rules: Iterable[DeviceTaintRule], policy: EvictionPolicy
 ) -> Eviction | None:
@@ -155,17 +145,14 @@ def pod_eviction(
         return None
     rules = tuple(rules)
     namespace = pod.metadata.namespace
-    static = {
-        one.name
-        for entry in pod.spec.resource_claims
-        if (one := meant(pod, entry)) is not None and not one.from_template
-    }
+    entries = [claim_for_entry(pod, entry) for entry in pod.spec.resource_claims]
+    static = {one.name for one in entries if isinstance(one, ClaimName) and not one.from_template}
     found = []
     for name in claim_names(pod):
         claim = claim_of(namespace, name)
-        if claim is None or not _may_use(claim, pod, policy):
+        if claim is None or not is_reserved_for_pod(claim, pod, pod_groups=policy.workload_claims):
             continue
-        if name not in static and not _is_own(claim, pod, policy):
+        if name not in static and not is_for_pod(claim, pod, pod_groups=policy.workload_claims):
             continue
         if (eviction := claim_eviction(claim, pools, rules, policy)) is not None:
             found.append(eviction)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.allocation.cluster.workloads import has_ended, requested
+from dray.allocation.cluster.workloads import has_ended
 from dray.api.core import Pod
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim, ResourceSlice
@@ -16,6 +16,7 @@ from dray.dashboard.fleet.devices import newest
 from dray.dashboard.fleet.model import SHARED, DeviceId
 from dray.dashboard.fleet.workloads import claims_of, text_of
 from dray.semantics.devices import Holder, holders_in
+from dray.semantics.requests import pod_requests
 
 Pool = tuple[str, str]
 """Driver and pool."""
@@ -155,7 +156,7 @@ class Uses:
             self._pods.setdefault(claim, set()).add(key)
         if pod.spec.node_name and not has_ended(pod):
             self._node[key] = pod.spec.node_name
-            self._at.setdefault(pod.spec.node_name, {})[text_of(key)] = requested(pod)
+            self._at.setdefault(pod.spec.node_name, {})[text_of(key)] = pod_requests(pod)
             touched.add(pod.spec.node_name)
         return touched
 

@@ -10,6 +10,7 @@ from dray.allocation.cluster.workloads import has_ended, keeps_ending
 from dray.api.core import Pod
 from dray.api.resource import ResourceClaim
 from dray.client.store import Key
+from dray.semantics.claims import claim_names
 
 _PHASES: Final = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
@@ -68,12 +69,5 @@ def resources_of(pod: Pod) -> Iterator[str]:
 
 def claims_of(pod: Pod) -> Iterator[Key]:
     """The claims that stand for its own, also the one that the scheduler made for its resources."""
-    namespace = pod.metadata.namespace
-    statuses = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
-    for one in pod.spec.resource_claims:
-        name = statuses.get(one.name) or one.resource_claim_name
-        if name:
-            yield namespace, name
-    made = pod.status.extended_resource_claim_status
-    if made is not None and made.resource_claim_name:
-        yield namespace, made.resource_claim_name
+    for name in claim_names(pod):
+        yield pod.metadata.namespace, name

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, Generic, TypeVar
 
 from dray.allocation.cluster.cluster_dump import is_device_resource
-from dray.allocation.cluster.workloads import requested
 from dray.api.core import Event, Pod
 from dray.api.meta import ObjectMeta
 from dray.api.resource import ResourceClaim
@@ -18,6 +17,7 @@ from dray.dashboard.fleet.model import ClaimRow, DeviceId, EventRow, PodRow
 from dray.dashboard.fleet.picture import Picture
 from dray.dashboard.fleet.workloads import claim_state, claims_of, pod_state, text_of
 from dray.errors import InvalidError
+from dray.semantics.requests import pod_requests
 
 DEFAULT_LIMIT: Final = 200
 MOST_ROWS: Final = 5000
@@ -126,7 +126,7 @@ def pod_row(picture: Picture, pod: Pod, now: datetime) -> PodRow:
     meta, claims = pod.metadata, list(claims_of(pod))
     known = [picture.claims[key] for key in claims if key in picture.claims]
     amounts = {
-        name: str(amount) for name, amount in sorted(requested(pod).items()) if is_device_resource(name)
+        name: str(amount) for name, amount in sorted(pod_requests(pod).items()) if is_device_resource(name)
     }
     return PodRow(
         namespace=meta.namespace,

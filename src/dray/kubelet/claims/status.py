@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from dray.api.core import Pod
 from dray.api.core.container import Container, ContainerClaim, ResourceHealth, ResourceStatus
-from dray.errors import InvalidError, UnavailableError
 from dray.kubelet.claims.claim_info import ClaimDevice, ClaimInfo
 from dray.kubelet.claims.health_record import DeviceHealth
-from dray.kubelet.claims.resolve import base_request, resolve
+from dray.kubelet.claims.resolve import base_request
+from dray.semantics.claims import ClaimName, claim_for_entry
 
 HealthOf = Callable[[str, str, str], DeviceHealth]
 """Driver, pool, device."""
@@ -34,18 +34,10 @@ def allocated_status(
 
 
 def _actual_name(pod: Pod, name: str) -> str:
-    """The pod's status first; while it is not written yet, its spec."""
-    for status in pod.status.resource_claim_statuses:
-        if status.name == name and status.resource_claim_name:
-            return status.resource_claim_name
-    for claim in pod.spec.resource_claims:
-        if claim.name == name:
-            try:
-                resolved = resolve(pod, claim)
-            except (InvalidError, UnavailableError):
-                return ""
-            return "" if resolved is None else resolved.name
-    return ""
+    """Of the claim that the pod's containers know by this name; "" where there is none, or none yet."""
+    entry = next((one for one in pod.spec.resource_claims if one.name == name), None)
+    found = claim_for_entry(pod, entry) if entry is not None else None
+    return found.name if isinstance(found, ClaimName) else ""
 
 
 def _devices(claim: ClaimInfo, used: ContainerClaim, health: HealthOf) -> tuple[ResourceHealth, ...]:

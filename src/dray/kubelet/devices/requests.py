@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dray.api.core import Pod
 from dray.api.core.container import Container
 from dray.kubelet.pods.plan import is_sidecar
+from dray.semantics.requests import needed_at_once
 
 
 def container_limits(pod: Pod, container: Container) -> dict[str, int]:
@@ -23,20 +24,8 @@ def container_limits(pod: Pod, container: Container) -> dict[str, int]:
 
 def pod_limits(pod: Pod) -> dict[str, int]:
     """What the pod needs at once, by resource, sorted: its containers and sidecars, or more for an init container."""
-    sidecars: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for one in pod.spec.init_containers:
-        limits = container_limits(pod, one)
-        for name, count in limits.items():
-            before = sidecars.get(name, 0)
-            most[name] = max(most.get(name, 0), before + count)
-            if is_sidecar(one):
-                sidecars[name] = before + count
-    total = dict(sidecars)
-    for one in pod.spec.containers:
-        for name, count in container_limits(pod, one).items():
-            total[name] = total.get(name, 0) + count
-    return {name: max(total.get(name, 0), most.get(name, 0)) for name in sorted(total.keys() | most.keys())}
+    total = needed_at_once(pod, lambda container: container_limits(pod, container))
+    return dict(sorted(total.items()))
 
 
 def handing_on(pod: Pod) -> frozenset[str]:

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dray.api.core import Pod
-from dray.api.core.container import Container
 from dray.api.quantity import Quantity
-from dray.kubelet.pods.plan import is_sidecar
 from dray.kubelet.rejection import Rejection
+from dray.semantics.requests import pod_requests
 
 CPU, MEMORY, STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 _NATIVE = (CPU, MEMORY, STORAGE, PODS)
@@ -55,29 +54,6 @@ def node_resources(
     return NodeResources(dict(sorted(capacity.items())), dict(sorted(allocatable.items())))
 
 
-def pod_requests(pod: Pod) -> dict[str, int]:
-    """What a pod asks of a node: the sum of its containers and sidecars, or more where an init container needs more."""
-    sidecars: dict[str, int] = {}
-    most: dict[str, int] = {}
-    for one in pod.spec.init_containers:
-        own = _requests(one)
-        if is_sidecar(one):
-            _add(sidecars, own)
-            _raise(most, sidecars)
-        else:
-            _raise(most, _sum((sidecars, own)))
-    total = _sum((sidecars, *(_requests(one) for one in pod.spec.containers)))
-    _raise(total, most)
-    _add(total, {name: value.nano for name, value in pod.spec.overhead.items()})
-    return total
-
-
-def _requests(container: Container) -> dict[str, int]:
-    """A limit without a request counts as the request."""
-    wanted = {name: value.nano for name, value in container.resources.limits.items()}
-    return wanted | {name: value.nano for name, value in container.resources.requests.items()}
-
-
 class Used:
     """What some pods ask for together: only those that came or went since the last time are looked at."""
 
@@ -90,7 +66,7 @@ class Used:
         now = {id(pod): pod for pod in pods}
         for key in now.keys() ^ self._pods.keys():
             sign = 1 if key in now else -1
-            asked = pod_requests(now.get(key) or self._pods[key]) | {PODS: _WHOLE}
+            asked = _wanted(now.get(key) or self._pods[key])
             _add(self._total, {name: sign * amount for name, amount in asked.items()})
         self._pods = now
         return self._total
@@ -109,8 +85,7 @@ def why_not(
     `ignored` are backed by claims. `held` raises what a resource offers to what is given out already, so that pods which
     have their devices still fit while their plugin is away.
     """
-    wanted = pod_requests(pod) | {PODS: _WHOLE}
-    for name, amount in sorted(wanted.items()):
+    for name, amount in sorted(_wanted(pod).items()):
         if name in ignored or amount == 0 or (is_extended(name) and name not in allocatable):
             continue
         offered = allocatable[name].nano if name in allocatable else 0
@@ -129,18 +104,10 @@ def _out_of(name: str, wanted: int, used: int, offered: int) -> Rejection:
     )
 
 
-def _sum(amounts: Iterable[Amounts]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for each in amounts:
-        _add(total, each)
-    return total
+def _wanted(pod: Pod) -> dict[str, int]:
+    return {name: amount.nano for name, amount in pod_requests(pod).items()} | {PODS: _WHOLE}
 
 
 def _add(total: dict[str, int], more: Amounts) -> None:
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
-
-
-def _raise(total: dict[str, int], to: Amounts) -> None:
-    for name, amount in to.items():
-        total[name] = max(total.get(name, 0), amount)

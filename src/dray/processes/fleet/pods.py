@@ -16,7 +16,6 @@ from dray.client.informer import Informer
 from dray.client.informers import Informers
 from dray.client.requests import DeleteOptions, PatchType, Preconditions
 from dray.client.store import Change, Deleted, Key
-from dray.controllers.pod_claims import claim_names
 from dray.errors import ConflictError, DeniedError, InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.claims.resolve import check_may_use, claims_of, resolve
 from dray.processes.fleet.pod_course import course
@@ -24,6 +23,7 @@ from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.workqueue import WorkQueue
+from dray.semantics.claims import claim_names
 
 _log = get_log("fleet")
 

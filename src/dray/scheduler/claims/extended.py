@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from dray.allocation.cluster.workloads import requested
 from dray.api.core.container import Container
 from dray.api.core.node import Node
 from dray.api.core.pod import ContainerExtendedResourceRequest, Pod
@@ -25,6 +24,7 @@ from dray.api.resource.claim import (
 )
 from dray.scheduler.claims.outcome import SUCCESS, Status, unresolvable
 from dray.scheduler.claims.pod_claims import PodClaims
+from dray.semantics.requests import pod_requests
 
 IN_MEMORY: Final = "<extended-resources>"
 """The special claim's name until it is stored; no name that a stored claim can have."""
@@ -51,7 +51,7 @@ def is_extended(name: str) -> bool:
 
 def wanted_by(pod: Pod, class_of: Mapping[str, str]) -> dict[str, int]:
     """The pod's extended resources; empty unless a class serves one of them."""
-    amounts = {name: amount.value() for name, amount in requested(pod).items() if is_extended(name)}
+    amounts = {name: amount.value() for name, amount in pod_requests(pod).items() if is_extended(name)}
     found = {name: amount for name, amount in sorted(amounts.items()) if amount}
     return found if any(name in class_of for name in found) else {}
 

@@ -9,15 +9,9 @@ from dray.api.core.pod import Pod, PodResourceClaim
 from dray.api.quoting import quote
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import ResourceClaimConsumerReference
-from dray.api.scheduling import (
-    PodGroup,
-    PodGroupResourceClaim,
-    consumer_of_group,
-    group_name,
-    is_group_claim,
-    owning_group,
-)
-from dray.scheduler.claims.resolve import Lookup, reference_to
+from dray.api.scheduling import PodGroup, PodGroupResourceClaim
+from dray.scheduler.claims.resolve import Lookup
+from dray.semantics.claims import ClaimName, claim_for_entry, consumer_for_entry, group_name, is_for_group
 
 
 class PodGroups:
@@ -55,10 +49,7 @@ def consumers_of(
     group = groups.get(pod.metadata.namespace, name) if name is not None else None
     if name is not None and group is None:
         return f"podgroup.scheduling.k8s.io {quote(name)} not found"
-    return tuple(
-        consumer_of_group(group) if group is not None and is_group_claim(group, entry) else reference_to(pod)
-        for entry in entries
-    )
+    return tuple(consumer_for_entry(pod, entry, group) for entry in entries)
 
 
 def idle_claims(pod: Pod, groups: PodGroups, lookup: Lookup, placed: Iterable[Pod]) -> tuple[GroupClaim, ...]:
@@ -88,12 +79,10 @@ def _is_member(pod: Pod, group: PodGroup) -> bool:
 
 def _claim_of(group: PodGroup, entry: PodGroupResourceClaim, lookup: Lookup) -> ResourceClaim | None:
     """The claim that an entry of the group means; None where there is none, or one that was made for somebody else."""
-    name, namespace = entry.resource_claim_name, group.metadata.namespace
-    if name is not None:
-        return lookup(namespace, name)
-    made = next((one for one in group.status.resource_claim_statuses if one.name == entry.name), None)
-    if made is None or made.resource_claim_name is None:
+    found = claim_for_entry(group, entry)
+    if not isinstance(found, ClaimName):
         return None
-    claim = lookup(namespace, made.resource_claim_name)
-    owner = owning_group(claim) if claim is not None else None
-    return claim if owner is not None and owner.uid == group.metadata.uid else None
+    claim = lookup(group.metadata.namespace, found.name)
+    if claim is None or (found.from_template and not is_for_group(claim, group)):
+        return None
+    return claim

@@ -6,9 +6,10 @@ from enum import StrEnum
 
 from dray.api.core.pod import Pod
 from dray.api.resource.claim import ResourceClaim
-from dray.api.scheduling import PodGroup, group_name
+from dray.api.scheduling import PodGroup
 from dray.errors import InvalidError
 from dray.scheduler.claims.resolve import Lookup, resolve
+from dray.semantics.claims import group_name
 
 
 class Hint(StrEnum):

@@ -11,7 +11,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from dray.allocation.cluster.workloads import requested
 from dray.api.core.container import ResourceList
 from dray.api.core.node import Node
 from dray.api.core.pod import NodeAllocatableResourceClaimStatus, Pod
@@ -27,11 +26,10 @@ from dray.scheduler.claims.resolve import full_name
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.nodes import NodeInfo, Nodes
 from dray.scheduler.requests import CPU, MEMORY, STORAGE, amounts
+from dray.semantics.requests import is_pod_level, pod_requests
 
 _FIRST: Final = (CPU, MEMORY, STORAGE)
 _HUGE: Final = "hugepages-"
-_POD_LEVEL: Final = (CPU, MEMORY, _HUGE)
-"""How the resources start that a pod may ask for as a whole."""
 Told = tuple[NodeAllocatableResourceClaimStatus, ...]
 
 
@@ -160,7 +158,7 @@ def fits(pod: Pod, told: Told, info: NodeInfo) -> Status:
 
 def _of_parts(pod: Pod, told: Told) -> dict[str, Quantity]:
     """Containers, devices and overhead, whatever the pod asks for as a whole."""
-    total = requested(replace(pod, spec=replace(pod.spec, resources=None)))
+    total = pod_requests(replace(pod, spec=replace(pod.spec, resources=None)))
     for one in told:
         for name, amount in one.resources.items():
             total[name] = total[name] + amount if name in total else amount
@@ -170,8 +168,8 @@ def _of_parts(pod: Pod, told: Told) -> dict[str, Quantity]:
 def _of_whole(pod: Pod) -> dict[str, Quantity]:
     """Those resources that the pod asks for as a whole, with its overhead: they stand for containers and devices."""
     whole = pod.spec.resources.requests if pod.spec.resources is not None else {}
-    names = {name for name in whole if name.startswith(_POD_LEVEL)}
-    return {name: amount for name, amount in requested(pod).items() if name in names} if names else {}
+    names = {name for name in whole if is_pod_level(name)}
+    return {name: amount for name, amount in pod_requests(pod).items() if name in names} if names else {}
 
 
 def _room(demand: ResourceList, info: NodeInfo) -> Status:

@@ -9,7 +9,7 @@ from dray.api.core.pod import ContainerExtendedResourceRequest, NodeAllocatableR
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.claim_status import AllocationResult, ResourceClaimConsumerReference
 from dray.api.selectors.nodes import NodeMatcher
-from dray.scheduler.claims.resolve import is_reserved_for, reference_to
+from dray.semantics.claims import consumer_of, is_reserved_for_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class PodClaims:
 
     def consumer(self, place: int) -> ResourceClaimConsumerReference:
         """Whom the claim in this place gets reserved for."""
-        return self.consumers[place] if place < len(self.consumers) else reference_to(self.pod)
+        return self.consumers[place] if place < len(self.consumers) else consumer_of(self.pod)
 
     def may_use(self, claim: ResourceClaim) -> bool:
         """Whether the claim is reserved for the pod already, or for its group where that counts."""
-        return is_reserved_for(self.pod, claim, pod_groups=bool(self.consumers))
+        return is_reserved_for_pod(claim, self.pod, pod_groups=bool(self.consumers))
 
     @property
     def unallocated(self) -> tuple[int, ...]:

@@ -17,9 +17,10 @@ from dray.scheduler.claims.extended import special_claim, wanted_by
 from dray.scheduler.claims.groups import consumers_of
 from dray.scheduler.claims.outcome import SKIP, SUCCESS, Status, failure, unresolvable
 from dray.scheduler.claims.pod_claims import PodClaims
-from dray.scheduler.claims.resolve import full_name, is_reserved_for, resolve
+from dray.scheduler.claims.resolve import full_name, resolve
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
+from dray.semantics.claims import is_reserved_for_pod
 
 _LOOK: Final = 2
 """What it costs a budget to look at a claim or a request."""
@@ -85,7 +86,7 @@ def _look(
     if allocation is None:
         return (SUCCESS if is_special else _check_requests(claim, tracker, settings)), None
     is_full = len(claim.status.reserved_for) >= MAX_RESERVED_FOR and not settings.quirks.full_claims_tried
-    if is_full and not is_reserved_for(pod, claim, pod_groups=settings.workload_claims):
+    if is_full and not is_reserved_for_pod(claim, pod, pod_groups=settings.workload_claims):
         return unresolvable("resourceclaim in use"), None
     if allocation.node_selector is None:
         return SUCCESS, None

@@ -18,8 +18,9 @@ from dray.scheduler.claims.extended import IN_MEMORY
 from dray.scheduler.claims.filter import Filter
 from dray.scheduler.claims.outcome import Status, failure
 from dray.scheduler.claims.pod_claims import NodeAllocation, PodClaims
-from dray.scheduler.claims.resolve import full_name, is_reserved_for
+from dray.scheduler.claims.resolve import full_name
 from dray.scheduler.claims.tracking import Tracker
+from dray.semantics.claims import is_reserved_for_pod
 
 LINGER: Final = 120.0
 """Seconds: how long a write without an answer may still be stored, and how far the informer may be behind at most."""
@@ -95,7 +96,7 @@ def unreserve(
     found = [
         writes.unreserve(claim, pod.metadata.uid)
         for claim in claims[: plan.users]
-        if claim.status.allocation is not None and is_reserved_for(pod, claim)
+        if claim.status.allocation is not None and is_reserved_for_pod(claim, pod)
     ]
     special = claims[plan.users] if plan.special is not None else None
     if special is not None and special.metadata.name != IN_MEMORY:
