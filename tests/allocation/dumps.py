@@ -6,11 +6,13 @@ from typing import Any
 
 from dray.allocation.cases import Case, device_id
 from dray.allocation.cluster.cluster_dump import Cluster, read_cluster
-from dray.allocation.cluster.situation import Situation, features_for
+from dray.allocation.cluster.situation import Situation
+from dray.allocation.features import features_for
 from dray.allocation.profiles import CORRECT, Profile
 from dray.allocation.selector import check_selector
 from dray.api.codec import Manifest, view
 from dray.api.resource.claim import ResourceClaim
+from dray.semantics.features import parse_feature_gates
 from tests.allocation.world import CLASSES, Json
 
 RESOURCE = "resource.k8s.io/v1"
@@ -78,7 +80,7 @@ def cluster(*manifests: list[Manifest] | Manifest) -> Cluster:
 def situation(
     *manifests: list[Manifest] | Manifest, profile: Profile = CORRECT, gates: str = ""
 ) -> Situation:
-    return Situation.of(cluster(*manifests), profile, features_for(profile, gates))
+    return Situation.of(cluster(*manifests), profile, features_for(profile, parse_feature_gates(gates)))
 
 
 def held_claims(case: Case) -> list[ResourceClaim]:

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dray.allocation.faults import AllocationError
-from dray.allocation.features import ALL_FEATURES, NAMES, NO_FEATURES, Features, Tier, features_of_gates, tier
+from dray.allocation.features import (
+    ALL_FEATURES,
+    NAMES,
+    NO_FEATURES,
+    Features,
+    Tier,
+    features_for,
+    features_of_gates,
+    tier,
+)
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37
+from dray.semantics.features import Gate
 from tests.allocation.world import (
     ADMIN,
     BINDING,
@@ -59,11 +71,26 @@ def test_names_go_both_ways() -> None:
 )
 def test_gates(profile: object, lists: bool) -> None:
     """Q10: the 1.36 scheduler has the gate but never asks for the feature."""
-    every = {part: True for name in NAMES.values() for part in name.split("+")}
-    found = features_of_gates(every, profile)  # type: ignore[arg-type]
+    found = features_of_gates(frozenset(Gate), profile)  # type: ignore[arg-type]
     assert found.list_type_attributes is lists
-    half = features_of_gates({"DRADeviceBindingConditions": True, "DRAAdminAccess": True}, CORRECT)
-    assert half == Features(admin_access=True)
+    one = features_of_gates(frozenset([Gate.ADMIN_ACCESS]), CORRECT)
+    assert one == Features(admin_access=True)
+
+
+def test_gates_of_a_profile() -> None:
+    assert features_for(CORRECT) == replace(ALL_FEATURES, device_taint_rules=True)
+    assert "DRAListTypeAttributes" not in features_for(KUBERNETES_1_36).names
+    assert "DRADeviceTaints" not in features_for(CORRECT, {Gate.DEVICE_TAINTS: False}).names
+    half = features_for(CORRECT, {Gate.RESOURCE_CLAIM_DEVICE_STATUS: False})
+    assert half == replace(features_for(CORRECT), device_binding_and_status=False)
+
+
+def test_rules_that_a_server_has_count() -> None:
+    assert features_for(KUBERNETES_1_37).device_taint_rules
+    assert not features_for(KUBERNETES_1_36).device_taint_rules
+    assert features_for(KUBERNETES_1_36, has_served_rules=True).device_taint_rules
+    off = features_for(KUBERNETES_1_36, {Gate.DEVICE_TAINT_RULES: False}, has_served_rules=True)
+    assert not off.device_taint_rules
 
 
 def test_stable_has_no_distinct_attribute() -> None:

@@ -126,7 +126,7 @@ def test_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["-f", cluster], "no ResourceClaim without an allocation"),
         (["-f", claim], "no nodes"),
         (["-f", cluster, claim, "--profile", "k8s-1.0"], "no profile 'k8s-1.0'"),
-        (["-f", cluster, claim, "--feature-gates", "X=true"], "'X=true'"),
+        (["-f", cluster, claim, "--feature-gates", "X=true"], "--feature-gates: no gate 'X'"),
         (["-f", str(tmp_path / "nothing.yaml")], "nothing.yaml"),
     ):
         assert main(["allocate", *words]) == 2

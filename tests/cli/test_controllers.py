@@ -23,9 +23,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["--controllers="], "--controllers: none is left to run"),
         (["--profile=k8s-9"], "--profile: no profile 'k8s-9'"),
         (["--quirks=Q16"], "--quirks: Q16 is the scheduler's"),
+        (["--feature-gates=Some=true"], "--feature-gates: no gate 'Some': there are DRAAdminAccess, "),
         (
-            ["--feature-gates=Some=true"],
-            "--feature-gates: 'Some=true' must be DRAWorkloadResourceClaims=true or",
+            ["--controllers=device-taint-eviction-controller", "--feature-gates=DRADeviceTaints=false"],
+            "--controllers: none is left to run",
         ),
         (["--concurrent-resourceclaim-syncs=0"], "--concurrent-resourceclaim-syncs: must be 1 or more"),
         (["--leader-elect", "--leader-elect-retry-period=0"], "retry period"),

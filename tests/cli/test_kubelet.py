@@ -28,6 +28,12 @@ def test_limits_that_make_no_sense(size: str, files: int, why: str) -> None:
     assert str(caught.value).startswith(why)
 
 
+def test_a_gate_is_named_as_for_the_other_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kubelet", "-f", "/no/such", "--feature-gates", "DRAWorkloadResourceClaim=true"]) == 2
+    said = "dray: --feature-gates: no gate 'DRAWorkloadResourceClaim': did you mean DRAWorkloadResourceClaims? There are "
+    assert capsys.readouterr().err.startswith(said)
+
+
 def test_they_are_refused_before_anything_is_begun(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kubelet", "-f", "/no/such", "--container-log-max-files", "0"]) == 2
     assert "--container-log-max-files must be 2 or more, not 0" in capsys.readouterr().err

@@ -17,6 +17,7 @@ from dray.cli.main import make_parser
 from dray.cli.up_view import next_commands, picture
 from dray.errors import InvalidError
 from dray.processes.up.place import RunningUp, UpPlace, default_data_dir
+from dray.semantics.features import Gate
 from tests.cli.terminal import Terminal
 
 
@@ -85,6 +86,7 @@ def test_a_process_in_another_directory_gets_the_same_flags(
     (tmp_path / "fleet.yaml").touch()
     said = "--data-dir d --listen 127.0.0.1:0 --config c.yaml --sim fleet.yaml --runtime cri --node-name n --no-dashboard"
     said += " --allow-host a.example --allow-host b.example:1 --metrics-token-file token"
+    said += " --feature-gates DRAWorkloadResourceClaims=true"
     first = up.make_options(parse(*said.split(), "--detach"))
     words = up.words_of(parse(*said.split(), "--detach"))
     assert "--detach" not in words and "--supervise" not in words
@@ -92,8 +94,17 @@ def test_a_process_in_another_directory_gets_the_same_flags(
     second = up.make_options(parse(*words))
     assert second.sim == str(tmp_path / "fleet.yaml")
     assert first.metrics_token_file == second.metrics_token_file == tmp_path / "token"
+    assert second.feature_gates == {Gate.WORKLOAD_RESOURCE_CLAIMS: True}
     assert second.data_dir == tmp_path / "d" and second.config == tmp_path / "c.yaml"
-    for name in ("listen", "allowed_hosts", "runtime", "node_name", "dashboard", "host_root"):
+    for name in (
+        "listen",
+        "allowed_hosts",
+        "runtime",
+        "node_name",
+        "dashboard",
+        "host_root",
+        "feature_gates",
+    ):
         assert getattr(first, name) == getattr(second, name)
     named = up.words_of(parse("--sim", "laptop"))
     assert named[named.index("--sim") + 1] == "laptop"

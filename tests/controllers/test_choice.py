@@ -4,6 +4,7 @@ import pytest
 
 from dray.controllers.choice import ALL, CLAIMS, DEVICE_TAINTS, NODE_TAINTS, NODES, POD_GC, chosen, policies
 from dray.errors import InvalidError
+from dray.semantics.features import Gate, enabled_gates
 
 
 @pytest.mark.parametrize(
@@ -58,24 +59,21 @@ def test_each_quirk_can_be_switched_on_and_off(
     ) == expected
 
 
-@pytest.mark.parametrize(
-    ("gates", "expected"),
-    [
-        ("", False),
-        ("DRAWorkloadResourceClaims=true", True),
-        ("DRAWorkloadResourceClaims=False", False),
-        ("DRAWorkloadResourceClaims=true, DRAWorkloadResourceClaims=false", False),
-    ],
-)
-def test_claims_of_groups_are_behind_their_gate(gates: str, expected: bool) -> None:
-    found = policies("correct", "", gates)
-    assert (found.claims.workload_claims, found.eviction.workload_claims) == (expected, expected)
+def test_policies_go_by_the_gates() -> None:
+    for is_on in (False, True):
+        found = policies("correct", "", frozenset(Gate) if is_on else frozenset())
+        assert (found.claims.workload_claims, found.eviction.workload_claims) == (is_on, is_on)
+        assert (found.claims.admin_access, found.claims.prioritized_list) == (is_on, is_on)
+        assert found.eviction.taint_rules is is_on
+    default = policies("correct", "")
+    assert not default.claims.workload_claims and default.eviction.taint_rules
+    assert default.claims.admin_access and default.claims.prioritized_list
 
 
-@pytest.mark.parametrize("gates", ["DRAWorkloadResourceClaims", "DRAWorkloadResourceClaims=1", "Other=true"])
-def test_other_gates_are_refused(gates: str) -> None:
-    with pytest.raises(InvalidError, match=r"--feature-gates: .* must be DRAWorkloadResourceClaims=true or"):
-        policies("correct", "", gates)
+def test_without_its_gate_a_controller_does_not_run() -> None:
+    gates = enabled_gates({Gate.DEVICE_TAINTS: False})
+    assert chosen("*", gates) == (CLAIMS, POD_GC)
+    assert chosen(DEVICE_TAINTS, gates) == ()
 
 
 def test_what_a_scheduler_gave_up_is_freed_where_kubernetes_keeps_it() -> None:

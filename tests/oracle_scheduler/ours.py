@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from dray.allocation.allocator import Options
-from dray.allocation.cluster.situation import features_for
+from dray.allocation.features import features_for
 from dray.allocation.profiles import KUBERNETES_1_36
 from dray.api.codec import view
 from dray.api.core import Node, Pod
@@ -23,6 +23,7 @@ from dray.scheduler.fit.filters import Fit, FitOptions, gated
 from dray.scheduler.fit.rejection import Rejection
 from dray.scheduler.fit.volume_objects import PersistentVolume, PersistentVolumeClaim, StorageClass, Volumes
 from dray.scheduler.nodes import Nodes
+from dray.semantics.features import parse_feature_gates
 
 Json = dict[str, Any]
 Verdict = tuple[str, str, tuple[str, ...]]
@@ -55,7 +56,8 @@ class World:
     """A cluster as our scheduler holds it. `cycle` decides on its own; `ask` takes the steps one by one."""
 
     def __init__(self, state: Json, now: datetime, gates: str = "") -> None:
-        options = Options(features_for(KUBERNETES_1_36, gates), KUBERNETES_1_36, step_limit=2_000_000)
+        features = features_for(KUBERNETES_1_36, parse_feature_gates(gates))
+        options = Options(features, KUBERNETES_1_36, step_limit=2_000_000)
         self.settings = Settings.of(options)
         self.now = now
         self.nodes = Nodes()

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dray.api.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+from dray.api.kinds import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dray.api.scheduling import POD_GROUPS
 from dray.apiserver.http.server import Address
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
@@ -38,11 +39,11 @@ local:
 
 
 @contextmanager
-def started() -> Iterator[UpProgram]:
+def started(*flags: str) -> Iterator[UpProgram]:
     directory = Path(tempfile.mkdtemp(prefix="dray-"))
     profile = directory / "two.yaml"
     profile.write_text(PROFILE)
-    made = UpProgram(UpPlace(directory / "up"), ("--runtime", "process", "--sim", str(profile)))
+    made = UpProgram(UpPlace(directory / "up"), ("--runtime", "process", "--sim", str(profile), *flags))
     try:
         made.start()
         yield made
@@ -90,11 +91,15 @@ async def wait_running(client: Client, *names: str) -> dict[str, str]:
     return found
 
 
-async def run_pods(client: Client) -> dict[str, str]:
-    """Three pods, a device each: by claim, by plugin and by extended resource. Return their containers' ids."""
+async def add_template(client: Client) -> None:
     request = {"name": "gpu", "exactly": {"deviceClassName": "sim.dray.internal"}}
     template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
     await client.create(RESOURCE_CLAIM_TEMPLATES, template, namespace="default")
+
+
+async def run_pods(client: Client) -> dict[str, str]:
+    """Three pods, a device each: by claim, by plugin and by extended resource. Return their containers' ids."""
+    await add_template(client)
     claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     by_claim = pod("by-claim", {"claims": [{"name": "gpu"}]}, resourceClaims=claims)
     by_plugin = pod("by-plugin", {"limits": {"example.com/gpu": "1"}}, schedulerName="dray")
@@ -206,6 +211,28 @@ async def test_after_a_stop_and_a_start_all_is_as_before(own_program: UpProgram)
     assert down.returncode == 0 and "3 containers go on" in down.stdout
     ended = await asyncio.to_thread(dray, "down", "--all", *program.flag)
     assert "does not run" in ended.stdout and "3 containers were ended." in ended.stdout
+
+
+@pytest.fixture
+def program_with_groups() -> Iterator[UpProgram]:
+    with started("--feature-gates", "DRAWorkloadResourceClaims=true") as made:
+        yield made
+
+
+async def test_the_pods_of_a_group_run_with_its_claim(program_with_groups: UpProgram) -> None:
+    """The gate is on in every part: the claim is made and reserved for the group, and the kubelet prepares it for its pods."""
+    async with client_of(program_with_groups) as client:
+        await add_template(client)
+        entry = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+        spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]}
+        await client.create(POD_GROUPS, {"metadata": {"name": "g"}, "spec": spec}, namespace="default")
+        for name in ("first", "second"):
+            uses = {"claims": [{"name": "gpu"}]}
+            member = pod(name, uses, resourceClaims=[entry], schedulingGroup={"podGroupName": "g"})
+            await client.create(PODS, member, namespace="default")
+        await wait_running(client, "first", "second")
+        (claim,) = (await client.list(RESOURCE_CLAIMS)).items
+        assert [(one.resource, one.name) for one in claim.status.reserved_for] == [("podgroups", "g")]
 
 
 async def test_what_is_wrong_with_the_options_is_told_before_anything_starts(short: Path) -> None:

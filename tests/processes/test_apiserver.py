@@ -19,6 +19,7 @@ from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.errors import ConflictError, DeniedError, InvalidError, UnavailableError
 from dray.processes.apiserver import ApiServerOptions, api_server
+from dray.semantics.features import Gate, enabled_gates
 
 
 @asynccontextmanager
@@ -50,6 +51,20 @@ async def test_a_kubeconfig_that_was_spoilt_is_written_anew(tmp_path: Path) -> N
         (tmp_path / "admin.kubeconfig").write_text(text)
         async with started(tmp_path) as client:
             assert (await client.list(NAMESPACES)).items
+
+
+async def test_what_selectors_may_say_goes_by_the_gates(tmp_path: Path) -> None:
+    expression = 'device.attributes["a.example"].x.includes(1)'
+    lists = {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
+    async with started(tmp_path / "off") as client:
+        with pytest.raises(InvalidError, match="includes"):
+            await client.create(DEVICE_CLASSES, lists)
+    gates = enabled_gates({Gate.LIST_TYPE_ATTRIBUTES: True})
+    async with (
+        api_server(ApiServerOptions(tmp_path / "on", Address(), feature_gates=gates)) as found,
+        Client(find_access(found.kubeconfig)) as client,
+    ):
+        await client.create(DEVICE_CLASSES, lists)
 
 
 async def test_selectors_are_checked_when_they_are_stored(tmp_path: Path) -> None:

@@ -221,4 +221,4 @@ async def test_one_that_is_killed_leaves_nothing_undone(server: Live) -> None:
 async def test_bad_flags(server: Live) -> None:
     async with program(server, "--feature-gates=Nonsense=true") as one:
         assert await asyncio.wait_for(one.process.wait(), 60) == 2
-        await one.wait_line("gates that the scheduler knows")
+        await one.wait_line("no gate 'Nonsense': there are DRAAdminAccess")

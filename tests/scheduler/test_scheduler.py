@@ -17,6 +17,7 @@ from dray.scheduler.apart import ApartOptions
 from dray.scheduler.claims.settings import Settings
 from dray.scheduler.cycle import CycleOptions, Score
 from dray.scheduler.storage import VOLUME_CLAIMS, VOLUMES
+from dray.semantics.features import Gate
 from tests.scheduler.live import CONFIG, NS, Live, live, named, scheduling
 from tests.waiting import until
 
@@ -356,7 +357,7 @@ async def test_a_group_shares_its_claim(server: Live) -> None:
     await server.node("n", 1)
     await server.claim("c")
     pods = [await server.pod(name, "c", schedulingGroup={"podGroupName": "g"}) for name in ("p1", "p2", "p3")]
-    settings = Settings.of_gates(CORRECT, "DRAWorkloadResourceClaims=true")
+    settings = Settings.of_gates(CORRECT, {Gate.WORKLOAD_RESOURCE_CLAIMS: True})
     async with scheduling(server, replace(CONFIG, settings=settings)):
         await server.wait_message("p1", "podgroup")
         entry = {"name": "c", "resourceClaimName": "c"}
@@ -373,7 +374,7 @@ async def test_devices_that_take_from_their_node(server: Live) -> None:
     mapping = {"cpu": {"allocationMultiplier": "2"}}
     await server.slice("n", 4, nodeAllocatableResourceMappings=mapping)
     await server.both("p1")
-    settings = Settings.of_gates(CORRECT, "DRANodeAllocatableResources=true")
+    settings = Settings.of_gates(CORRECT, {Gate.NODE_ALLOCATABLE_RESOURCES: True})
     async with scheduling(server, replace(CONFIG, settings=settings)):
         await server.wait_bound("p1")
         await server.both("p2")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Final
 
 from dray.allocation.faults import AllocationError
-from dray.allocation.profiles import Profile
+from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
+from dray.semantics.features import NO_SWITCHES, EnabledGates, Gate, GateSwitches, enabled_gates
 
 
 class Tier(StrEnum):
@@ -51,13 +52,13 @@ class Features:
 
 
 NAMES: Final = {
-    "admin_access": "DRAAdminAccess",
-    "prioritized_list": "DRAPrioritizedList",
-    "partitionable_devices": "DRAPartitionableDevices",
-    "device_taints": "DRADeviceTaints",
-    "device_binding_and_status": "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus",
-    "consumable_capacity": "DRAConsumableCapacity",
-    "list_type_attributes": "DRAListTypeAttributes",
+    "admin_access": Gate.ADMIN_ACCESS.value,
+    "prioritized_list": Gate.PRIORITIZED_LIST.value,
+    "partitionable_devices": Gate.PARTITIONABLE_DEVICES.value,
+    "device_taints": Gate.DEVICE_TAINTS.value,
+    "device_binding_and_status": f"{Gate.DEVICE_BINDING_CONDITIONS}+{Gate.RESOURCE_CLAIM_DEVICE_STATUS}",
+    "consumable_capacity": Gate.CONSUMABLE_CAPACITY.value,
+    "list_type_attributes": Gate.LIST_TYPE_ATTRIBUTES.value,
 }
 
 NO_FEATURES: Final = Features()
@@ -95,19 +96,35 @@ def tier(features: Features, allowed: Iterable[Tier] = tuple(Tier)) -> Tier:
     )
 
 
-def features_of_gates(gates: Mapping[str, bool], profile: Profile) -> Features:
-    """What a scheduler with these feature gates asks of its allocator. Gates that are not named are off."""
+def gates_of(
+    profile: Profile, switches: GateSwitches = NO_SWITCHES, *, has_served_rules: bool = False
+) -> EnabledGates:
+    """What is on for a scheduler with this profile: as in its release; with `correct` as in 1.37, and list attributes too.
 
-    def on(*names: str) -> bool:
-        return all(gates.get(name, False) for name in names)
+    Taint rules also count where a server has some: nobody makes them for a scheduler without.
+    """
+    implied = {Gate.LIST_TYPE_ATTRIBUTES: True} if profile is CORRECT else {}
+    if has_served_rules:
+        implied[Gate.DEVICE_TAINT_RULES] = True
+    return enabled_gates({**implied, **switches}, minor=36 if profile is KUBERNETES_1_36 else 37)
 
+
+def features_of_gates(gates: EnabledGates, profile: Profile) -> Features:
+    """What a scheduler with these gates asks of its allocator."""
     return Features(
-        admin_access=on("DRAAdminAccess"),
-        prioritized_list=on("DRAPrioritizedList"),
-        partitionable_devices=on("DRAPartitionableDevices"),
-        device_taints=on("DRADeviceTaints"),
-        device_taint_rules=on("DRADeviceTaints", "DRADeviceTaintRules"),
-        device_binding_and_status=on("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"),
-        consumable_capacity=on("DRAConsumableCapacity"),
-        list_type_attributes=on("DRAListTypeAttributes") and not profile.lists_unreachable,
+        admin_access=Gate.ADMIN_ACCESS in gates,
+        prioritized_list=Gate.PRIORITIZED_LIST in gates,
+        partitionable_devices=Gate.PARTITIONABLE_DEVICES in gates,
+        device_taints=Gate.DEVICE_TAINTS in gates,
+        device_taint_rules=Gate.DEVICE_TAINT_RULES in gates,
+        device_binding_and_status=Gate.DEVICE_BINDING_CONDITIONS in gates,
+        consumable_capacity=Gate.CONSUMABLE_CAPACITY in gates,
+        list_type_attributes=Gate.LIST_TYPE_ATTRIBUTES in gates and not profile.lists_unreachable,
     )
+
+
+def features_for(
+    profile: Profile, switches: GateSwitches = NO_SWITCHES, *, has_served_rules: bool = False
+) -> Features:
+    """The features of `gates_of`."""
+    return features_of_gates(gates_of(profile, switches, has_served_rules=has_served_rules), profile)

@@ -22,8 +22,8 @@ from dray.allocation.device_values import (
     projection_to,
 )
 from dray.allocation.faults import SelectorError
-from dray.allocation.features import Features
-from dray.allocation.profiles import Profile
+from dray.allocation.features import Features, features_of_gates
+from dray.allocation.profiles import CORRECT, Profile
 from dray.allocation.selector_sizes import size_hint
 from dray.api.field_errors import FieldError, Path, Reason
 from dray.api.resource.slice import Device
@@ -38,11 +38,12 @@ from dray.cel.memo import Memo
 from dray.cel.program import Program, compile_expression
 from dray.cel.types import StructType
 from dray.cel.values import Optional, Value, type_name
+from dray.semantics.features import enabled_gates
 
 COST_LIMIT: Final = 1_000_000
 """For the estimate when a selector is admitted, and for each evaluation."""
-ADMITTED: Final = Features(consumable_capacity=True)
-"""What an API server of Kubernetes 1.36 has on if nobody says otherwise, as far as selectors are concerned."""
+ADMITTED: Final = features_of_gates(enabled_gates(), CORRECT)
+"""What an API server has on if nobody says otherwise: of what selectors look at, consumable capacity and no list attributes."""
 KEPT_BYTES: Final = 64 << 20
 """What remembered selectors may need: some thousand usual ones, or a hundred of the largest."""
 

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.processes.flags import add_feature_gates
+
 if TYPE_CHECKING:
     from dray.apiserver.access.identity import Identity
 
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="how long Events are kept after they were last seen, like 90s, 30m or 1h (default 1h)",
     )
+    add_feature_gates(parser)
     parser.add_argument(
         "--issue",
         metavar="ROLE",
@@ -83,6 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.processes.apiserver import ApiServerOptions, run_apiserver
     from dray.processes.flags import check_allowed, parse_address
     from dray.runtime.tasks import run_until_signalled
+    from dray.semantics.features import enabled_gates, parse_feature_gates
 
     if arguments.check:
         return _check(arguments.data_dir)
@@ -96,6 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         Address(*found),
         parse_duration(arguments.event_ttl),
         check_allowed(arguments.allow_host),
+        enabled_gates(parse_feature_gates(arguments.feature_gates)),
     )
     run_until_signalled(lambda: run_apiserver(options))
     return 0

@@ -11,9 +11,9 @@ from dray.cli import exit_codes
 from dray.cli.manifests import read_manifests, read_text, say_notes, seconds_above_zero
 from dray.cli.tables import GREEN, PLAIN, RED, YELLOW, has_colour
 from dray.errors import InvalidError
+from dray.processes.flags import add_feature_gates
 
 if TYPE_CHECKING:
-    from dray.allocation.features import Features
     from dray.allocation.selector_trial import Outcome, Trial
     from dray.api.resource.slice import ResourceSlice
 
@@ -39,12 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="answer the cases of a JSON Lines file (- for stdin), one line for each",
     )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL,…",
-        help="DRAConsumableCapacity (on) and DRAListTypeAttributes (off), as in Kubernetes 1.36",
-    )
+    add_feature_gates(parser)
     parser.add_argument(
         "--timeout",
         type=seconds_above_zero,
@@ -65,10 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.cases is not None:
         return _run_cases(arguments.cases)
     from dray.allocation.budget import Budget
+    from dray.allocation.features import features_of_gates
+    from dray.allocation.profiles import CORRECT
     from dray.allocation.selector_trial import try_selector
     from dray.runtime.clock import SystemClock
+    from dray.semantics.features import enabled_gates, parse_feature_gates
 
-    features = _features(arguments.feature_gates)
+    features = features_of_gates(enabled_gates(parse_feature_gates(arguments.feature_gates)), CORRECT)
     slices = _slices(arguments.filename)
     budget = Budget(arguments.timeout, SystemClock().monotonic)
     trial = try_selector(arguments.expression, slices, features, budget)
@@ -88,21 +86,6 @@ def _code(trial: Trial) -> int:
         return exit_codes.BAD_INPUT
     failed = trial.is_too_complex or any(outcome.error for outcome in trial.outcomes)
     return exit_codes.REFUSED if failed else exit_codes.DONE
-
-
-def _features(gates: str) -> Features:
-    from dray.allocation.features import Features
-
-    known = {"DRAConsumableCapacity": True, "DRAListTypeAttributes": False}
-    for part in filter(None, gates.split(",")):
-        name, _, value = part.strip().partition("=")
-        if name not in known or value.lower() not in ("true", "false"):
-            raise InvalidError(
-                f"{part!r} is not GATE=true or GATE=false; gates that selectors know: {', '.join(known)}",
-                field="--feature-gates",
-            )
-        known[name] = value.lower() == "true"
-    return Features.named(name for name, is_on in known.items() if is_on)
 
 
 def _slices(names: Iterable[str]) -> tuple[ResourceSlice, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dray.cli.cluster import add_kubeconfig_arguments
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
-from dray.processes.flags import add_metrics_readers, parse_address, read_metrics_readers
+from dray.processes.flags import add_feature_gates, add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.controllers.guard.webhook import Service
@@ -64,12 +64,7 @@ def _add_work(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--quirks", default="", metavar="LIST", help="single mistakes on top: Q7, Q8, Q13 on, -Q8 off"
     )
-    group.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL",
-        help="DRAWorkloadResourceClaims=true: claims of PodGroups are made, kept and evicted from too (default false, as in 1.36)",
-    )
+    add_feature_gates(group)
     group.add_argument(
         "--concurrent-resourceclaim-syncs",
         type=int,
@@ -171,10 +166,12 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.controllers.choice import chosen, policies
     from dray.processes.controllers import ControllersOptions, run_controllers
     from dray.runtime.tasks import run_until_signalled
+    from dray.semantics.features import enabled_gates, parse_feature_gates
 
     if arguments.print_guard_webhook:
         return _print_webhook(_guard(arguments))
-    names = chosen(arguments.controllers, node_lifecycle=arguments.node_lifecycle)
+    gates = enabled_gates(parse_feature_gates(arguments.feature_gates))
+    names = chosen(arguments.controllers, gates, node_lifecycle=arguments.node_lifecycle)
     if not names and not arguments.guard:
         raise InvalidError(
             "--controllers: none is left to run; name one, or give --guard", field="--controllers"
@@ -188,7 +185,7 @@ def run(arguments: argparse.Namespace) -> int:
         kubeconfig=arguments.kubeconfig,
         context=arguments.context,
         controllers=names,
-        policies=policies(arguments.profile, arguments.quirks, arguments.feature_gates),
+        policies=policies(arguments.profile, arguments.quirks, gates),
         state_dir=arguments.state_dir and arguments.state_dir.absolute(),
         workers=arguments.concurrent_resourceclaim_syncs,
         leader=leader if arguments.leader_elect else None,

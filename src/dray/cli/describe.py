@@ -157,9 +157,10 @@ async def _explained(asked: Asked, kind: Kind, found: Any) -> list[str]:
 
 async def _first_lines(asked: Asked, name: str, namespace: str) -> list[str]:
     from dray.allocation.budget import FILTER_SECONDS
-    from dray.allocation.cluster.situation import Situation, features_for
+    from dray.allocation.cluster.situation import Situation
     from dray.allocation.cluster.workloads import find_workload
     from dray.allocation.explanation.extended import explain_pod, use_of
+    from dray.allocation.features import features_for
     from dray.allocation.profiles import profile_of_server
     from dray.cli.explain import as_lines
     from dray.cli.live_cluster import read_live
@@ -167,7 +168,7 @@ async def _first_lines(asked: Asked, name: str, namespace: str) -> list[str]:
 
     live = await read_live(asked.client.access, namespace, asked.say)
     profile, _ = profile_of_server(live.version.major, live.version.minor)
-    features = features_for(profile, "", has_served_rules=live.cluster.has_served_rules)
+    features = features_for(profile, has_served_rules=live.cluster.has_served_rules)
     workload = find_workload(live.cluster, name, namespace)
     if not live.cluster.nodes or not (workload.waits or workload.pending):
         return []

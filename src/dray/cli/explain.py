@@ -71,7 +71,7 @@ def _explain(arguments: argparse.Namespace, source: Source, workloads: Sequence[
         raise InvalidError(
             f"no nodes in {cluster.source}: give Node objects, or slices with a nodeName", field="-f"
         )
-    other = situation.other(arguments.feature_gates)
+    other = situation.other(source.switches)
     use = use_of(cluster.pods) if workloads else {}
     found = []
     with progress() as say:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.errors import InvalidError
-from dray.processes.flags import add_metrics_readers, parse_address, read_metrics_readers
+from dray.processes.flags import add_feature_gates, add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.kubelet.runtimes.contract import LogLimits
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     node.add_argument(
         "--max-pods", type=int, default=110, metavar="N", help="so many pods at most (default 110)"
     )
+    add_feature_gates(node)
     runtime = parser.add_argument_group("containers")
     runtime.add_argument(
         "--runtime",
@@ -161,6 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.processes.kubelet import KubeletOptions, run_kubelet
     from dray.processes.kubelet_parts.logs import ANYWHERE
     from dray.runtime.tasks import run_until_signalled
+    from dray.semantics.features import enabled_gates, parse_feature_gates
 
     options = KubeletOptions(
         node_name=arguments.node_name,
@@ -189,6 +191,7 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_readers=read_metrics_readers(arguments),
         logs=parse_address(arguments.listen, "--listen") if arguments.listen is not None else ANYWHERE,
         container_logs=log_limits(arguments.container_log_max_size, arguments.container_log_max_files),
+        feature_gates=enabled_gates(parse_feature_gates(arguments.feature_gates)),
     )
     run_until_signalled(lambda: run_kubelet(options))
     return 0

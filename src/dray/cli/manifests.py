@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dray.cli.cluster import add_cluster_arguments
 from dray.cli.tables import progress
 from dray.errors import InvalidError
+from dray.processes.flags import add_feature_gates
 from dray.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dray.api.codec import Manifest
     from dray.api.field_errors import FieldError
     from dray.api.field_errors import Path as FieldPath
+    from dray.semantics.features import GateSwitches
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Source:
     """
 
     situation: Situation
+    switches: GateSwitches
     namespace: str
     files: Cluster | None = None
     server: str = ""
@@ -58,12 +61,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="whose decisions: correct, k8s-1.36 or k8s-1.37 (default: the server's version; for files correct)",
     )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL,…",
-        help="Kubernetes' DRA gates where they are not as in 1.36; correct has DRAListTypeAttributes on too",
-    )
+    add_feature_gates(parser)
     parser.add_argument(
         "--timeout",
         type=seconds_above_zero,
@@ -96,19 +94,22 @@ def read_text(name: str) -> bytes:
 
 def read_source(arguments: argparse.Namespace) -> Source:
     """The cluster as the profile's scheduler sees it. Faults in files name file, line and field; notes go to stderr."""
-    from dray.allocation.cluster.situation import Situation, features_for
+    from dray.allocation.cluster.situation import Situation
+    from dray.allocation.features import features_for
     from dray.allocation.profiles import profile_named
+    from dray.semantics.features import parse_feature_gates
 
+    switches = parse_feature_gates(arguments.feature_gates)
     if arguments.filename and not (arguments.kubeconfig or arguments.context or arguments.data_dir):
         profile = profile_named(arguments.profile or "correct")
-        features = features_for(profile, arguments.feature_gates)
+        features = features_for(profile, switches)
         namespace = arguments.namespace or "default"
         files = _cluster(arguments.filename, features, "default")
         notes = (*files.notes, *_on_rules(files, profile, features))
         say_notes(notes)
         situation = Situation.of(files, profile, features).within(arguments.timeout, SystemClock().monotonic)
-        return Source(situation, namespace, notes=notes)
-    return _read_server(arguments)
+        return Source(situation, switches, namespace, notes=notes)
+    return _read_server(arguments, switches)
 
 
 def _on_rules(cluster: Cluster, profile: Profile, features: Features) -> Iterator[str]:
@@ -121,10 +122,11 @@ def _on_rules(cluster: Cluster, profile: Profile, features: Features) -> Iterato
         )
 
 
-def _read_server(arguments: argparse.Namespace) -> Source:
+def _read_server(arguments: argparse.Namespace, switches: GateSwitches) -> Source:
     import asyncio
 
-    from dray.allocation.cluster.situation import Situation, features_for
+    from dray.allocation.cluster.situation import Situation
+    from dray.allocation.features import features_for
     from dray.allocation.profiles import profile_named, profile_of_server
     from dray.cli.cluster import find_cluster
     from dray.cli.live_cluster import read_live
@@ -137,13 +139,13 @@ def _read_server(arguments: argparse.Namespace) -> Source:
     notes = (*live.notes, *([guess] if guess and chosen is None else []))
     profile = chosen or profile
     has_rules = live.cluster.has_served_rules
-    features = features_for(profile, arguments.feature_gates, has_served_rules=has_rules)
+    features = features_for(profile, switches, has_served_rules=has_rules)
     files = _cluster(arguments.filename, features, live.namespace) if arguments.filename else None
     cluster = live.cluster if files is None else live.cluster.under(files)
     notes += (*cluster.notes, *_on_rules(cluster, profile, features))
     say_notes(notes)
     situation = Situation.of(cluster, profile, features).within(arguments.timeout, SystemClock().monotonic)
-    return Source(situation, live.namespace, files, live.server, live.version.git_version, notes)
+    return Source(situation, switches, live.namespace, files, live.server, live.version.git_version, notes)
 
 
 def _cluster(names: Iterable[str], features: Features, namespace: str) -> Cluster:

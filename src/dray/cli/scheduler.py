@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dray.cli.cluster import add_kubeconfig_arguments
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
-from dray.processes.flags import add_metrics_readers, parse_address, read_metrics_readers
+from dray.processes.flags import add_feature_gates, add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.processes.scheduler import SchedulerOptions
@@ -67,12 +67,7 @@ def _add_decisions(group: argparse._ArgumentGroup) -> None:
         metavar="LIST",
         help="single mistakes on top of the profile: Q16, Q17 on, -Q16 off",
     )
-    group.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL,…",
-        help="Kubernetes' DRA gates where they are not as in 1.36",
-    )
+    add_feature_gates(group)
     group.add_argument(
         "--score",
         choices=["kubernetes", "best-fit", "spread"],
@@ -128,6 +123,7 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
     from dray.scheduler.claims.settings import Settings
     from dray.scheduler.cycle import CycleOptions, Score
     from dray.scheduler.scheduler import SchedulerConfig
+    from dray.semantics.features import parse_feature_gates
 
     if arguments.in_flight < 1:
         raise InvalidError(f"--in-flight is {arguments.in_flight}: give at least 1", field="--in-flight")
@@ -142,7 +138,8 @@ def make_options(arguments: argparse.Namespace) -> SchedulerOptions:
     if not arguments.scheduler_name:
         raise InvalidError("--scheduler-name must not be empty", field="--scheduler-name")
     leader = leader_config(arguments, arguments.leader_elect_resource_name)
-    settings = Settings.of_gates(profile_named(arguments.profile), arguments.feature_gates)
+    switches = parse_feature_gates(arguments.feature_gates)
+    settings = Settings.of_gates(profile_named(arguments.profile), switches)
     settings = replace(
         settings,
         quirks=settings.quirks.switched(arguments.quirks),

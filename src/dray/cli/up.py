@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dray.cli.apiserver import add_allow_host
 from dray.errors import InvalidError
+from dray.processes.flags import add_feature_gates
 
 if TYPE_CHECKING:
     from dray.processes.all_in_one import UpOptions
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="answer only who sends the token in this file (Authorization: Bearer) at the parts' metrics, /healthz and "
         "/readyz aside; nobody while there is none (default: everybody on this machine)",
     )
+    add_feature_gates(parser)
     parser.add_argument("--no-dashboard", action="store_true", help="without the pages for a browser")
     parser.add_argument(
         "--detach",
@@ -143,6 +145,8 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
         words += ["--metrics-token-file", str(arguments.metrics_token_file.absolute())]
     if arguments.node_name:
         words += ["--node-name", arguments.node_name]
+    if arguments.feature_gates:
+        words += ["--feature-gates", arguments.feature_gates]
     if arguments.no_dashboard:
         words.append("--no-dashboard")
     if arguments.sim:
@@ -157,6 +161,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
     from dray.processes.all_in_one import UpOptions
     from dray.processes.flags import check_allowed, parse_address
     from dray.sdk.installed import installed_drivers
+    from dray.semantics.features import parse_feature_gates
 
     listen = None
     if arguments.listen is not None:
@@ -176,6 +181,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
         dashboard=not arguments.no_dashboard,
         metrics_token_file=arguments.metrics_token_file and arguments.metrics_token_file.absolute(),
         own=installed_drivers().kinds,
+        feature_gates=parse_feature_gates(arguments.feature_gates),
     )
 
 

@@ -12,6 +12,7 @@ from dray.controllers.claims.steps import ClaimPolicy
 from dray.controllers.taints import controller as device_taints
 from dray.controllers.taints.eviction import EvictionPolicy
 from dray.errors import InvalidError
+from dray.semantics.features import EnabledGates, Gate, enabled_gates
 
 CLAIMS: Final = claims.NAME
 DEVICE_TAINTS: Final = device_taints.NAME
@@ -23,15 +24,17 @@ NODE_LIFECYCLE: Final = (NODES, NODE_TAINTS)
 """Off unless asked for: a real cluster has them, and two judges of one node would not agree about its silence."""
 QUIRKS: Final = ("Q7", "Q8", "Q13")
 _SCHEDULERS: Final = ("Q16", "Q17")
-WORKLOAD_CLAIMS: Final = "DRAWorkloadResourceClaims"
 _CORRECT: Final = "correct"
+_DEFAULT_GATES: Final = enabled_gates()
 _PROFILES: Final = {_CORRECT: (), "k8s-1.36": ("Q8", "Q13"), "k8s-1.37": ("Q8",)}
 
 
-def chosen(text: str, *, node_lifecycle: bool = False) -> tuple[str, ...]:
+def chosen(
+    text: str, gates: EnabledGates = _DEFAULT_GATES, *, node_lifecycle: bool = False
+) -> tuple[str, ...]:
     """`--controllers` as in kube-controller-manager: `*` all that are on by default, `NAME` on, `-NAME` off.
 
-    A name counts more than `*`. In the order in which they start.
+    A name counts more than `*`, and a gate that is off more than a name. In the order in which they start.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
@@ -41,7 +44,10 @@ def chosen(text: str, *, node_lifecycle: bool = False) -> tuple[str, ...]:
                 field="--controllers",
             )
     asked = {*words, *(NODE_LIFECYCLE if node_lifecycle else ())}
-    return tuple(name for name in ALL if f"-{name}" not in words and _is_on(name, asked))
+    barred = set() if Gate.DEVICE_TAINTS in gates else {DEVICE_TAINTS}
+    return tuple(
+        name for name in ALL if f"-{name}" not in words and name not in barred and _is_on(name, asked)
+    )
 
 
 def _is_on(name: str, asked: Iterable[str]) -> bool:
@@ -56,8 +62,8 @@ class Policies:
     eviction: EvictionPolicy
 
 
-def policies(profile: str, quirks: str, gates: str = "") -> Policies:
-    """Those of a profile, with `--quirks` on top: `Q8` on, `-Q8` off; and what `--feature-gates` switch on."""
+def policies(profile: str, quirks: str, gates: EnabledGates = _DEFAULT_GATES) -> Policies:
+    """Those of a profile, with `--quirks` on top: `Q8` on, `-Q8` off; and what the gates that are on ask for."""
     if profile not in _PROFILES:
         raise InvalidError(
             f"--profile: no profile {profile!r}: there are {', '.join(_PROFILES)}", field="--profile"
@@ -65,29 +71,22 @@ def policies(profile: str, quirks: str, gates: str = "") -> Policies:
     words = [word.strip() for word in quirks.split(",") if word.strip()]
     _check(words)
     on = ({*_PROFILES[profile]} | {*words}) - {word.removeprefix("-") for word in words if word[0] == "-"}
-    has_groups = _has_workload_claims(gates)
+    has_groups = Gate.WORKLOAD_RESOURCE_CLAIMS in gates
     return Policies(
         ClaimPolicy(
-            new_statuses_only="Q13" in on, free_unused=profile == _CORRECT, workload_claims=has_groups
+            new_statuses_only="Q13" in on,
+            admin_access=Gate.ADMIN_ACCESS in gates,
+            prioritized_list=Gate.PRIORITIZED_LIST in gates,
+            free_unused=profile == _CORRECT,
+            workload_claims=has_groups,
         ),
         EvictionPolicy(
-            bare_rule_evicts_all="Q7" in on, bare_toleration_ignored="Q8" in on, workload_claims=has_groups
+            bare_rule_evicts_all="Q7" in on,
+            bare_toleration_ignored="Q8" in on,
+            taint_rules=Gate.DEVICE_TAINT_RULES in gates,
+            workload_claims=has_groups,
         ),
     )
-
-
-def _has_workload_claims(gates: str) -> bool:
-    """The one gate that changes what the controllers do; the last word about it counts."""
-    is_on = False
-    for word in filter(None, (one.strip() for one in gates.split(","))):
-        name, _, value = word.partition("=")
-        if name != WORKLOAD_CLAIMS or value.lower() not in ("true", "false"):
-            raise InvalidError(
-                f"--feature-gates: {word!r} must be {WORKLOAD_CLAIMS}=true or {WORKLOAD_CLAIMS}=false",
-                field="--feature-gates",
-            )
-        is_on = value.lower() == "true"
-    return is_on
 
 
 def _check(words: Sequence[str]) -> None:

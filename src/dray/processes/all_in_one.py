@@ -57,6 +57,7 @@ from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log
 from dray.runtime.pages import Readers
 from dray.runtime.tasks import running
+from dray.semantics.features import GateSwitches, enabled_gates
 
 _log = get_log("up")
 
@@ -81,6 +82,7 @@ class UpOptions:
     metrics_token_file: Path | None = None
     """Who reads the parts' metrics must know the token in it; None: everybody on this machine may."""
     own: Sequence[OwnKind] = ()
+    feature_gates: GateSwitches = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ async def _start(
         host_root=options.host_root,
         clock=clock,
         metrics_readers=Readers(token_file=options.metrics_token_file),
+        feature_gates=options.feature_gates,
     )
     told.busy("starting controllers, scheduler and kubelet")
     await enter(partial(controllers_part, ground))
@@ -161,7 +164,13 @@ async def _start(
 
 def _api_server(options: UpOptions, place: UpPlace, clock: Clock) -> AbstractAsyncContextManager[Listening]:
     address = choose_address(options.listen, place.kubeconfig)
-    return api_server(ApiServerOptions(place.apiserver, address, allowed_hosts=options.allowed_hosts), clock)
+    server = ApiServerOptions(
+        place.apiserver,
+        address,
+        allowed_hosts=options.allowed_hosts,
+        feature_gates=enabled_gates(options.feature_gates),
+    )
+    return api_server(server, clock)
 
 
 @contextmanager

@@ -7,10 +7,13 @@ import base64
 import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from dray.allocation.features import features_of_gates
+from dray.allocation.profiles import CORRECT
 from dray.allocation.selector import check_selector
 from dray.api.codec import dump_yaml
 from dray.apiserver.access.identity import Identity, admin
@@ -45,6 +48,7 @@ from dray.runtime.logs import get_log
 from dray.runtime.metrics import Metrics
 from dray.runtime.quarantine import PLACE, Quarantine
 from dray.runtime.tasks import running
+from dray.semantics.features import EnabledGates, enabled_gates
 
 _log = get_log("apiserver")
 
@@ -61,6 +65,7 @@ class ApiServerOptions:
     event_ttl: float = EVENT_SECONDS
     allowed_hosts: tuple[str, ...] = ()
     """Further names by which clients may call it; its certificate has them too."""
+    feature_gates: EnabledGates = field(default_factory=enabled_gates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ async def api_server(options: ApiServerOptions, clock: Clock | None = None) -> A
     """Entered: it answers. Everything it must know after a restart, tokens and certificates too, is in the data directory."""
     clock = clock or SystemClock()
     _allow_connections()
-    rules = Rules(check_selector=check_selector)
+    features = features_of_gates(options.feature_gates, CORRECT)
+    rules = Rules(check_selector=partial(check_selector, features=features))
     directory, host = options.data_dir, options.address.host
     make_private(directory, ours=("pki", "store.db", TOKENS), flag="--data-dir")
     allowed = options.allowed_hosts

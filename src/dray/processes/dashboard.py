@@ -30,6 +30,7 @@ from dray.runtime.http_hosts import Hosts, in_url, is_any
 from dray.runtime.logs import get_log
 from dray.runtime.quarantine import PLACE, Quarantine
 from dray.runtime.tasks import running
+from dray.semantics.features import GateSwitches
 
 _log = get_log("dashboard")
 
@@ -49,6 +50,8 @@ class DashboardOptions:
     state_dir: Path | None = None
     stream: StreamOptions = field(default_factory=StreamOptions)
     watch: WatchOptions = field(default_factory=WatchOptions)
+    feature_gates: GateSwitches = field(default_factory=dict)
+    """Where the cluster's gates are not as in its release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ async def dashboard(options: DashboardOptions, clock: Clock | None = None) -> As
     fleet = Fleet(options.access.server, secrets.token_hex(4))
     stream = Stream(fleet, clock, options.stream)
     quarantine = Quarantine(options.state_dir / PLACE if options.state_dir is not None else None, clock)
-    questions = Questions(fleet, clock=clock, quarantine=quarantine)
+    questions = Questions(fleet, clock=clock, quarantine=quarantine, switches=options.feature_gates)
     server = Server(Pages(fleet, questions, clock), stream, read_files())
     async with AsyncExitStack() as stack:
         stack.enter_context(quarantine)

@@ -78,6 +78,16 @@ def read_metrics_readers(arguments: argparse.Namespace) -> Readers:
     return Readers(names, file.absolute() if file is not None else None)
 
 
+def add_feature_gates(parser: argparse._ActionsContainer) -> None:
+    """The same for all parts, so that a cluster can be told the same everywhere; `semantics.features` reads it."""
+    parser.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL,…",
+        help="Kubernetes' feature gates that are not to be as by default, such as DRAWorkloadResourceClaims=true",
+    )
+
+
 def add_cluster(group: argparse._ArgumentGroup, *, reads_environment: bool) -> None:
     """How to reach the API server, and as whom. With `reads_environment` $KUBECONFIG counts."""
     told = os.environ.get("KUBECONFIG") if reads_environment else None

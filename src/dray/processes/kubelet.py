@@ -63,6 +63,7 @@ from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.pages import ANYBODY, Readers
 from dray.runtime.quarantine import show_set_aside
 from dray.runtime.tasks import running
+from dray.semantics.features import EnabledGates, Gate, enabled_gates
 from dray.wire.deviceplugin import DIRECTORY as DEVICE_PLUGINS
 
 _log = get_log("kubelet")
@@ -99,6 +100,7 @@ class KubeletOptions:
     metrics_readers: Readers = ANYBODY
     logs: LogAddress | None = ANYWHERE
     container_logs: LogLimits = field(default_factory=LogLimits)
+    feature_gates: EnabledGates = field(default_factory=enabled_gates)
     reached: Callable[[str], None] = lambda _: None
     """Called between any two steps of a pod's life; tests end the process there."""
 
@@ -161,8 +163,9 @@ class _Kubelet:
     def claims(self) -> ClaimManager:
         """It has read its record."""
         api: ClaimApi = ServerClaimApi(self.client) if self.client else NoClaims()
+        pod_groups = Gate.WORKLOAD_RESOURCE_CLAIMS in self.options.feature_gates
         claims = ClaimManager(
-            ClaimConfig(self.options.root_dir, self.node),
+            ClaimConfig(self.options.root_dir, self.node, pod_groups),
             api,
             self.clock,
             active_pods=self.pods.uids,

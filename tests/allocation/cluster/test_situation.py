@@ -2,15 +2,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from dray.allocation.cluster.situation import features_for, joined, with_allocated
-from dray.allocation.features import ALL_FEATURES, Tier
+from dray.allocation.cluster.situation import joined, with_allocated
+from dray.allocation.features import Tier
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, KUBERNETES_1_37
 from dray.allocation.state import AllocatedState, DeviceID, ShareID
 from dray.api.quantity import Quantity
 from dray.api.resource.claim import ResourceClaim
-from dray.errors import InvalidError
 from tests.allocation.dumps import as_object, claims, holding, situation, slices
 from tests.allocation.world import claim, devices, piece, request
 
@@ -19,15 +16,6 @@ def fits(*parts: object, **options: object) -> bool:
     one = situation(*parts, **options)  # type: ignore[arg-type]
     wanted: list[ResourceClaim] = [c for c in one.cluster.claims if c.status.allocation is None]
     return one.allocator.allocate(one.cluster.nodes[0], wanted) is not None
-
-
-def test_gates_make_features() -> None:
-    assert features_for(CORRECT) == replace(ALL_FEATURES, device_taint_rules=True)
-    assert "DRAListTypeAttributes" not in features_for(KUBERNETES_1_36).names
-    assert "DRADeviceTaints" not in features_for(CORRECT, "DRADeviceTaints=false").names
-    for text in ("Nope=true", "DRADeviceTaints=maybe"):
-        with pytest.raises(InvalidError, match="gates that allocators know"):
-            features_for(CORRECT, text)
 
 
 def test_the_other_profile() -> None:
@@ -60,10 +48,6 @@ def test_allocated_claims_are_in_use_and_taint_rules_taint() -> None:
 
 
 def test_rules_of_a_server_count_as_its_scheduler_must_know_them() -> None:
-    assert not features_for(KUBERNETES_1_36).device_taint_rules
-    assert features_for(KUBERNETES_1_36, has_served_rules=True).device_taint_rules
-    off = features_for(KUBERNETES_1_36, "DRADeviceTaintRules=false", has_served_rules=True)
-    assert not off.device_taint_rules
     one = situation(slices(piece(*devices("d"))))
     assert not one.other().features.device_taint_rules
     live = replace(one, cluster=replace(one.cluster, has_served_rules=True))

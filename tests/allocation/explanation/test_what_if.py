@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dray.allocation.cases import read_case
 from dray.allocation.cluster.cluster_dump import Cluster
-from dray.allocation.cluster.situation import Situation, features_for
+from dray.allocation.cluster.situation import Situation
 from dray.allocation.cluster.workloads import Workload, workloads_of
 from dray.allocation.explanation.explain import refuse
 from dray.allocation.explanation.what_if import Change
 from dray.allocation.explanation.what_if_edits import Edit
 from dray.allocation.faults import AllocationError, NodeAllocationError
+from dray.allocation.features import features_for
 from dray.allocation.profiles import CORRECT
 from dray.allocation.requests import claim_name
 from dray.api.resource.claim import ResourceClaim

@@ -10,7 +10,8 @@ import pytest
 from dray.api.kinds import DEVICE_TAINT_RULES, EVENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.api.meta import format_time
 from dray.client.client import Client
-from dray.controllers.taints.controller import taint_controller
+from dray.controllers.taints.controller import TaintControllerConfig, taint_controller
+from dray.controllers.taints.eviction import EvictionPolicy
 from dray.errors import UnavailableError
 from dray.testing.check.api_server import Place
 from tests.controllers.objects import (
@@ -85,6 +86,19 @@ async def test_a_rule_evicts_all_users_and_says_so(both: Both) -> None:
         (condition,) = api.find(DEVICE_TAINT_RULES, "rule")["status"]["conditions"]
         assert condition["type"] == "EvictionInProgress"
     assert api.refused == []
+
+
+async def test_rules_do_not_count_without_their_gate(both: Both) -> None:
+    api, client = both
+    await placed(api)
+    at = format_time(api.clock.now())
+    async with taint_controller(client, TaintControllerConfig(EvictionPolicy(taint_rules=False))):
+        await api.add(DEVICE_TAINT_RULES, rule_document(selector={"driver": "d.example"}, at=at))
+        await ask_a_few(client)
+        assert api.find(PODS, "p")
+        await api.add(RESOURCE_SLICES, slice_document("s", taint(at=at)))
+        await wait_until(lambda: not api.find(PODS, "p"))
+    assert not api.find(DEVICE_TAINT_RULES, "rule").get("status")
 
 
 async def test_effect_none_tells_what_would_happen_and_evicts_nobody(both: Both) -> None:

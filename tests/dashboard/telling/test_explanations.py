@@ -22,6 +22,7 @@ from dray.dashboard.telling.explanations import BusyError, Check, Questions
 from dray.errors import NotFoundError, UnavailableError
 from dray.runtime.clock import SystemClock
 from dray.runtime.quarantine import PLACE, Quarantine, object_key
+from dray.semantics.features import Gate
 from tests.allocation.dumps import claims, situation, slices
 from tests.allocation.world import claim, device, piece, request
 from tests.dashboard import small_fleet as objects
@@ -79,6 +80,12 @@ async def test_a_pod_that_has_its_devices_and_does_not_start(tmp_path: Path) -> 
             return answer["workloads"][0]["notStarted"] if status == 200 else None
 
         assert await until(said) == "FailedPrepareDynamicResources: the driver is not registered"
+
+
+async def test_answers_go_by_the_gates_of_the_cluster() -> None:
+    assert Questions(Fleet("s", "l"))._known().features().device_taints
+    off = Questions(Fleet("s", "l"), switches={Gate.DEVICE_TAINTS: False})
+    assert not off._known().features().device_taints
 
 
 async def test_more_questions_than_at_once() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from dray.allocation.allocator import Options
-from dray.allocation.cluster.situation import features_for
+from dray.allocation.features import features_for
 from dray.allocation.profiles import KUBERNETES_1_36
 from dray.api.codec import to_raw
 from dray.api.core import Node, Pod
@@ -28,6 +28,7 @@ from dray.scheduler.claims.settings import Settings
 from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.claims.writes import Write
 from dray.scheduler.nodes import Nodes
+from dray.semantics.features import parse_feature_gates
 from tests.scheduler.claims.model_server import ModelServer
 from tests.scheduler.claims.objects import NOW, device_class, node
 
@@ -40,7 +41,8 @@ def settings_with(
     groups: bool = False,
     node_resources: bool = False,
 ) -> Settings:
-    options = Options(features_for(KUBERNETES_1_36, gates), KUBERNETES_1_36, step_limit=step_limit)
+    features = features_for(KUBERNETES_1_36, parse_feature_gates(gates))
+    options = Options(features, KUBERNETES_1_36, step_limit=step_limit)
     return Settings.of(
         options, extended_resource=extended, workload_claims=groups, node_allocatable=node_resources
     )

@@ -3,56 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from dray.allocation.allocator import Allocator, Options
 from dray.allocation.budget import Budget, Now, Spending
 from dray.allocation.candidates import Candidates
 from dray.allocation.cluster.cluster_dump import Cluster
-from dray.allocation.features import Features, features_of_gates
+from dray.allocation.features import Features, features_for
 from dray.allocation.pools import Pool
 from dray.allocation.profiles import CORRECT, KUBERNETES_1_36, Profile
 from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
-from dray.errors import InvalidError
+from dray.semantics.features import NO_SWITCHES, GateSwitches
 from dray.semantics.taints import with_taint_rules
-
-_LISTS: Final = "DRAListTypeAttributes"
-TAINT_RULES: Final = "DRADeviceTaintRules"
-GATES: Final[Mapping[str, bool]] = {
-    "DRAAdminAccess": True,
-    "DRAPrioritizedList": True,
-    "DRAPartitionableDevices": True,
-    "DRADeviceTaints": True,
-    "DRADeviceBindingConditions": True,
-    "DRAResourceClaimDeviceStatus": True,
-    "DRAConsumableCapacity": True,
-    _LISTS: False,
-    TAINT_RULES: False,
-}
-"""The gates that decisions depend on, as they are in Kubernetes 1.36 if nobody says otherwise."""
-
-
-def features_for(profile: Profile, gates: str = "", *, has_served_rules: bool = False) -> Features:
-    """From `GATE=true,…` on top of the defaults; profile `correct` has list attributes on.
-
-    Taint rules count from Kubernetes 1.37 on, and where a server has some: nobody makes them for a scheduler without.
-    """
-    counts_rules = profile is not KUBERNETES_1_36 or has_served_rules
-    known = dict(GATES) | {_LISTS: profile is CORRECT, TAINT_RULES: counts_rules}
-    for part in filter(None, gates.split(",")):
-        name, _, value = part.strip().partition("=")
-        if name not in known or value.lower() not in ("true", "false"):
-            raise InvalidError(
-                f"{part!r} is not GATE=true or GATE=false; gates that allocators know: {', '.join(known)}",
-                field="--feature-gates",
-            )
-        known[name] = value.lower() == "true"
-    return features_of_gates(known, profile)
 
 
 @dataclass(frozen=True)
@@ -99,10 +65,10 @@ class Situation:
         allocator.candidates = candidates
         return replace(self, allocator=allocator)
 
-    def other(self, gates: str = "") -> Situation:
+    def other(self, switches: GateSwitches = NO_SWITCHES) -> Situation:
         """The same cluster for comparison: as `correct` sees it, or for `correct` as Kubernetes 1.36 does."""
         profile = KUBERNETES_1_36 if self.profile is CORRECT else CORRECT
-        features = features_for(profile, gates, has_served_rules=self.cluster.has_served_rules)
+        features = features_for(profile, switches, has_served_rules=self.cluster.has_served_rules)
         return self.like(profile, features)
 
     def like(self, profile: Profile, features: Features) -> Situation:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, replace
 
-from dray.allocation.cluster.situation import TAINT_RULES, Situation
+from dray.allocation.cluster.situation import Situation
 from dray.allocation.cluster.workloads import Workload
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
 from dray.allocation.features import NAMES, Features
 from dray.allocation.profiles import Profile
 from dray.api.core.node import Node
+from dray.semantics.features import Gate
 
 
 def find_causes(one: Situation, other: Situation, workload: Workload, node: Node) -> tuple[str, ...]:
@@ -40,7 +41,7 @@ def _steps(one: Situation, other: Situation) -> Iterator[tuple[str, Situation]]:
         theirs = getattr(other.features, field.name)
         if theirs != getattr(one.features, field.name):
             features = replace(one.features, **{field.name: theirs})
-            yield NAMES.get(field.name, TAINT_RULES), one.like(one.profile, features)
+            yield NAMES.get(field.name, Gate.DEVICE_TAINT_RULES.value), one.like(one.profile, features)
 
 
 def _answer(situation: Situation, workload: Workload, node: Node) -> bool | None:

@@ -121,6 +121,8 @@ class TaintController:
                 self._add_users(self._claims.get(name, namespace))
 
     def _see_rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        if not self._config.policy.taint_rules:
+            return
         if old is not None and new is not None and old.spec == new.spec:
             return  # only its status, which is written here
         if new is not None:
@@ -155,7 +157,9 @@ class TaintController:
         pod = self._pods.get(work.name, work.namespace)
         if pod is None:
             return
-        eviction = pod_eviction(pod, self._claim_of, self._pools, self._rules.values(), self._config.policy)
+        policy = self._config.policy
+        rules = self._rules.values() if policy.taint_rules else ()
+        eviction = pod_eviction(pod, self._claim_of, self._pools, rules, policy)
         if eviction is None:
             self._story.cancelled(pod)
             return

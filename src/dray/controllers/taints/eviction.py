@@ -28,6 +28,8 @@ class EvictionPolicy:
     """Q7: a rule without a selector evicts from every device, as Kubernetes' scheduler reads it; its eviction does not."""
     bare_toleration_ignored: bool = False
     """Q8: a toleration without an effect lets a claim be allocated but does not stop its eviction."""
+    taint_rules: bool = True
+    """The gate DRADeviceTaintRules: rules count where the server has some, and not the taints of slices alone."""
     workload_claims: bool = False
     """The gate DRAWorkloadResourceClaims: a pod may use what is reserved for its PodGroup."""
 

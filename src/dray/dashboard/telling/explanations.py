@@ -17,12 +17,12 @@ from dray.allocation.budget import FILTER_SECONDS
 from dray.allocation.cluster.cluster_dump import Cluster, read_cluster
 from dray.allocation.cluster.simulate import simulate
 from dray.allocation.cluster.simulation_documents import failed_document, simulation_document
-from dray.allocation.cluster.situation import Situation, features_for
+from dray.allocation.cluster.situation import Situation
 from dray.allocation.cluster.workloads import find_workload, to_copy
 from dray.allocation.explanation.documents import explanation_document
 from dray.allocation.explanation.extended import explain_pod, use_of
 from dray.allocation.faults import AllocationError
-from dray.allocation.features import Features
+from dray.allocation.features import Features, features_for
 from dray.allocation.policies import Policy
 from dray.allocation.profiles import profile_of_server
 from dray.allocation.selector import check_selector
@@ -34,6 +34,7 @@ from dray.errors import InvalidError, UnavailableError
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.quarantine import Quarantine, object_key
 from dray.runtime.threads import Threads
+from dray.semantics.features import NO_SWITCHES, GateSwitches
 
 AT_ONCE: Final = 2
 MOST_WAITING: Final = 16
@@ -72,6 +73,7 @@ class _Known:
     major: str
     minor: str
     notes: tuple[str, ...]
+    switches: GateSwitches
 
     def situation(self, check: Check, files: Cluster | None = None) -> tuple[Situation, tuple[str, ...]]:
         """As the scheduler of such a server sees it; and what was guessed. Asks `check` before each question and in its course."""
@@ -89,7 +91,7 @@ class _Known:
 
     def features(self) -> Features:
         profile, _ = profile_of_server(self.major, self.minor)
-        return features_for(profile, has_served_rules=self.cluster.has_served_rules)
+        return features_for(profile, self.switches, has_served_rules=self.cluster.has_served_rules)
 
 
 class Questions:
@@ -103,10 +105,12 @@ class Questions:
         most: int = MOST_WAITING,
         clock: Clock | None = None,
         quarantine: Quarantine | None = None,
+        switches: GateSwitches = NO_SWITCHES,
     ) -> None:
         clock = clock or SystemClock()
         self._quarantine = quarantine or Quarantine(None, clock)
         self._fleet = fleet
+        self._switches = switches
         self._seconds = seconds
         self._threads = Threads(at_once)
         self._most = at_once + most
@@ -140,7 +144,7 @@ class Questions:
         fleet = self._fleet
         version = fleet.version
         server = (fleet.server, version.git_version)
-        return _Known(fleet.cluster(), server, version.major, version.minor, fleet.notes)
+        return _Known(fleet.cluster(), server, version.major, version.minor, fleet.notes, self._switches)
 
     async def _think(self, call: Callable[[_Known, Check], T], doing: str) -> T:
         if self._asking >= self._most:
@@ -172,7 +176,7 @@ def _explained(known: _Known, check: Check, namespace: str, word: str) -> dict[s
     situation, notes = known.situation(check)
     workload = find_workload(situation.cluster, word, namespace)
     nodes = situation.cluster.nodes
-    other = situation.other().checked(check)
+    other = situation.other(known.switches).checked(check)
     found = explain_pod(situation, workload, nodes, use_of(situation.cluster.pods), other)
     document = explanation_document(situation, [found], server=known.server, notes=notes)
     return {**document, "fits": bool(found.explanation.verdict.fits_on)}

@@ -12,11 +12,12 @@ from typing import Final
 from dray.api.resource.slice import Device, ResourceSliceSpec
 from dray.dra.slices.layout import SliceContents
 from dray.dra.slices.reconcile import same_devices
+from dray.semantics.features import Gate
 from dray.semantics.taints import keeps_away
 
 UNKNOWN: Final = "unknown"
-TAINTS: Final = "DRADeviceTaints"
-PARTITIONS: Final = "DRAPartitionableDevices"
+TAINTS: Final = Gate.DEVICE_TAINTS.value
+PARTITIONS: Final = Gate.PARTITIONABLE_DEVICES.value
 _Lost = Callable[[Device, Device], bool]
 _OF_DEVICES: Final[tuple[tuple[str, _Lost], ...]] = (
     (TAINTS, lambda sent, stored: len(sent.taints) > len(stored.taints)),
@@ -25,14 +26,14 @@ _OF_DEVICES: Final[tuple[tuple[str, _Lost], ...]] = (
         lambda sent, stored: len(sent.consumes_counters) != len(stored.consumes_counters),
     ),
     (
-        "DRADeviceBindingConditions",
+        Gate.DEVICE_BINDING_CONDITIONS.value,
         lambda sent, stored: (
             (len(sent.binding_conditions), len(sent.binding_failure_conditions))
             != (len(stored.binding_conditions), len(stored.binding_failure_conditions))
         ),
     ),
     (
-        "DRAConsumableCapacity",
+        Gate.CONSUMABLE_CAPACITY.value,
         lambda sent, stored: (
             sent.allow_multiple_allocations is not None and stored.allow_multiple_allocations is None
         ),

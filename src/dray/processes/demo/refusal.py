@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from dray.allocation.cluster.cluster_dump import Cluster
-from dray.allocation.cluster.situation import Situation, features_for
+from dray.allocation.cluster.situation import Situation
 from dray.allocation.cluster.workloads import find_workload
 from dray.allocation.explanation.extended import Explained, explain_pod, use_of
+from dray.allocation.features import features_for
 from dray.allocation.profiles import Profile, profile_of_server
 from dray.api.kinds import (
     DEVICE_CLASSES,

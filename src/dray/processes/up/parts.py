@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
+from dray.allocation.profiles import CORRECT
 from dray.api.core import Node
 from dray.api.kinds import NODES
 from dray.client.access import ClusterAccess
@@ -37,7 +38,9 @@ from dray.runtime.pages import ANYBODY, Readers
 from dray.runtime.ports import is_port_taken
 from dray.runtime.tasks import running
 from dray.scheduler import scheduler
+from dray.scheduler.claims.settings import Settings
 from dray.scheduler.scheduler import SchedulerConfig
+from dray.semantics.features import GateSwitches, enabled_gates
 
 _log = get_log("up")
 
@@ -66,6 +69,7 @@ class Ground:
     host_root: str
     clock: Clock
     metrics_readers: Readers = ANYBODY
+    feature_gates: GateSwitches = field(default_factory=dict)
     addresses: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def address(self, part: str) -> tuple[str, int]:
@@ -93,10 +97,11 @@ async def enter_part(stack: AsyncExitStack, start: Callable[[], AbstractAsyncCon
 @asynccontextmanager
 async def controllers_part(ground: Ground) -> AsyncIterator[None]:
     """All of them: nobody else keeps the nodes of this server."""
+    gates = enabled_gates(ground.feature_gates)
     options = ControllersOptions(
         kubeconfig=ground.kubeconfig,
-        controllers=choice.ALL,
-        policies=choice.policies("correct", ""),
+        controllers=choice.chosen("*", gates, node_lifecycle=True),
+        policies=choice.policies("correct", "", gates),
     )
     metrics = Metrics()
     async with AsyncExitStack() as stack:
@@ -114,7 +119,8 @@ async def scheduler_part(ground: Ground) -> AsyncIterator[None]:
     metrics, ready = Metrics(), asyncio.Event()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(ground.client())
-        config = replace(SCHEDULER, state_dir=ground.place.scheduler)
+        settings = Settings.of_gates(CORRECT, ground.feature_gates)
+        config = replace(SCHEDULER, settings=settings, state_dir=ground.place.scheduler)
         work = scheduler.run(client, config, metrics=metrics, clock=ground.clock, ready=ready.set)
         await stack.enter_async_context(running(work, name="scheduler"))
         await ready.wait()
@@ -133,6 +139,7 @@ async def kubelet_part(ground: Ground, runtime: str) -> AsyncIterator[None]:
         kubeconfig=ground.kubeconfig,
         metrics=ground.address("kubelet"),
         metrics_readers=ground.metrics_readers,
+        feature_gates=enabled_gates(ground.feature_gates),
     )
     work = run_kubelet(options, ground.clock, ready=ready.set)
     async with ground.client() as client, running(work, name="kubelet"):
@@ -210,7 +217,12 @@ async def dashboard_part(ground: Ground, allowed: tuple[str, ...]) -> AsyncItera
         ground.place.write(structs.replace(kept, dashboard=port))
     place = ground.place
     options = DashboardOptions(
-        ground.access, ("127.0.0.1", port), place.dashboard_token, allowed, place.dashboard
+        ground.access,
+        ("127.0.0.1", port),
+        place.dashboard_token,
+        allowed,
+        place.dashboard,
+        feature_gates=ground.feature_gates,
     )
     async with dashboard(options, ground.clock) as found:
         yield found.url

@@ -8,16 +8,11 @@ from typing import Final
 
 from dray.allocation.allocator import Options
 from dray.allocation.budget import FILTER_SECONDS
-from dray.allocation.cluster.situation import GATES, features_for
+from dray.allocation.features import features_of_gates, gates_of
 from dray.allocation.profiles import CORRECT, Profile
 from dray.errors import InvalidError
+from dray.semantics.features import NO_SWITCHES, Gate, GateSwitches
 
-_OWN_GATES: Final = {
-    "DRAExtendedResource": "extended_resource",
-    "DRAWorkloadResourceClaims": "workload_claims",
-    "DRANodeAllocatableResources": "node_allocatable",
-}
-"""Gates that no allocator knows, by the member of `Settings` they set."""
 _SWITCHES: Final = {"Q16": "status_ignores_share", "Q17": "pending_last"}
 """Quirks that have a number in the reference of the allocator; the others come with the profile."""
 
@@ -77,21 +72,15 @@ class Settings:
         return Settings(options, quirks, extended_resource, workload_claims, node_allocatable)
 
     @staticmethod
-    def of_gates(profile: Profile, gates: str = "", *, has_served_rules: bool = False) -> Settings:
-        """From `GATE=true,…` on top of the defaults of Kubernetes 1.36, as `features_for` with the scheduler's own gates."""
-        own, others = {}, []
-        for part in filter(None, (one.strip() for one in gates.split(","))):
-            name, _, value = part.partition("=")
-            if name in _OWN_GATES and value.lower() in ("true", "false"):
-                own[_OWN_GATES[name]] = value.lower() == "true"
-            elif name in GATES:
-                others.append(part)
-            else:
-                known = ", ".join((*GATES, *_OWN_GATES))
-                text = f"{part!r} is not GATE=true or GATE=false; gates that the scheduler knows: {known}"
-                raise InvalidError(text, field="--feature-gates")
-        features = features_for(profile, ",".join(others), has_served_rules=has_served_rules)
-        return Settings.of(Options(features, profile, seconds=FILTER_SECONDS), **own)
+    def of_gates(profile: Profile, switches: GateSwitches = NO_SWITCHES) -> Settings:
+        """As in the profile's release (`gates_of`), but for what was switched."""
+        gates = gates_of(profile, switches)
+        return Settings.of(
+            Options(features_of_gates(gates, profile), profile, seconds=FILTER_SECONDS),
+            extended_resource=Gate.EXTENDED_RESOURCE in gates,
+            workload_claims=Gate.WORKLOAD_RESOURCE_CLAIMS in gates,
+            node_allocatable=Gate.NODE_ALLOCATABLE_RESOURCES in gates,
+        )
 
     @property
     def has_binding_conditions(self) -> bool:
