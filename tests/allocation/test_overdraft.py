@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dray.allocation.holding import Held
@@ -35,6 +36,14 @@ def whole(device: str) -> Held:
 
 def share(device: str, number: int, amount: str | int) -> Held:
     return Held("d", "n", device, None, f"00000000-0000-4000-8000-00000000000{number}", {"memory": amount})
+
+
+def test_a_newer_slice_of_another_node_hides_no_amounts() -> None:
+    own = [
+        msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name="n")) for one in SLICES
+    ]
+    other = slice_of(9, nodeName="thief")
+    assert overdraft([*own, other], [whole("a")], [whole("b")]) != ""
 
 
 @pytest.mark.parametrize(

@@ -204,3 +204,6 @@ def test_who_else_taints() -> None:
         f"rule {rules[0].metadata.name}",
     ]
     assert other_sources("fix", [Target("n1", "gpu-1", "x")], [], slices) == []
+    newer = ResourceSliceSpec(driver="gpu.example.com", pool=ResourcePool(name="n1", generation=1))
+    replaced = [*slices, ResourceSlice(metadata=ObjectMeta(name="t"), spec=newer)]
+    assert other_sources("fix", [target], [], replaced) == [], "of outdated slices nothing is said"

@@ -119,12 +119,14 @@ def taint(effect: str = "NoExecute", *, key: str = "bad", at: str = SECONDS_0) -
     return {"key": key, "effect": effect, "timeAdded": at}
 
 
-def slice_document(name: str = "s", *taints: Json, generation: int = 1, device: str = "g0") -> Json:
+def slice_document(
+    name: str = "s", *taints: Json, generation: int = 1, device: str = "g0", node: str = "n"
+) -> Json:
     pool = {"name": "n", "generation": generation, "resourceSliceCount": 1}
     devices = [{"name": device, "taints": list(taints)}]
     return {
         "metadata": {"name": name},
-        "spec": {"driver": "d.example", "pool": pool, "nodeName": "n", "devices": devices},
+        "spec": {"driver": "d.example", "pool": pool, "nodeName": node, "devices": devices},
     }
 
 

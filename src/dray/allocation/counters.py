@@ -6,8 +6,9 @@ from collections.abc import Hashable, Iterator, Mapping
 
 from dray.allocation.candidates import Candidate, CounterKey, counters_of
 from dray.allocation.features import Tier
-from dray.allocation.pools import Pool, PoolID
+from dray.allocation.pools import Pool
 from dray.allocation.state import DeviceID, Rules
+from dray.semantics.pools import PoolID
 
 
 class PoolCounters:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dray.allocation.budget import Spending
 from dray.allocation.candidates import Candidate, CounterKey
 from dray.allocation.ledger import Ledger
-from dray.allocation.pools import Pool, PoolID
+from dray.allocation.pools import Pool
+from dray.semantics.pools import PoolID
 
 
 class Matching:

@@ -10,10 +10,11 @@ from dray.allocation.capacity import Amounts, CapacityCheck, fits
 from dray.allocation.constraints import Constraint
 from dray.allocation.counters import Counters, counters_left
 from dray.allocation.faults import AllocationError
-from dray.allocation.pools import Pool, PoolID
+from dray.allocation.pools import Pool
 from dray.allocation.requests import Request
 from dray.allocation.state import Rules
 from dray.api.taints import untolerated
+from dray.semantics.pools import PoolID
 
 
 @dataclass(frozen=True, slots=True)

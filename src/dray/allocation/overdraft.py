@@ -1,6 +1,6 @@
 """Whether devices that nobody holds would still give more than there is: shared counters, and capacity of shared devices.
 
-Both are checked from what the newest slices of a pool say. A device or counter that they do not name is not judged: it
+Both are checked from what the current slices of a pool say. A device or counter that they do not name is not judged: it
 may have been taken out of the pool after it was given, or not be published yet. Only what is wanted now is judged: what was
 overdrawn before, because a slice shrank, stands in the way of nothing that adds nothing to it.
 """
@@ -17,7 +17,8 @@ from dray.allocation.candidates import CounterKey, counters_of
 from dray.allocation.holding import Held
 from dray.api.quantity import ZERO, Quantity
 from dray.api.resource import ResourceSlice
-from dray.api.resource.slice import Device
+from dray.api.resource.slice import Device, ResourceSliceSpec
+from dray.semantics.pools import current
 
 _NANO: Final = Quantity("1n")
 
@@ -33,10 +34,9 @@ _NONE: Final = Limits()
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One slice, as far as amounts go. `takers` are its devices that take from a counter."""
+    """One slice, as far as amounts go. `spec` has its pool and node only; `takers` are devices that take from a counter."""
 
-    pool: str
-    generation: int
+    spec: ResourceSliceSpec
     devices: Mapping[str, Limits]
     counters: Mapping[CounterKey, Quantity]
     takers: Mapping[CounterKey, Sequence[str]]
@@ -104,7 +104,8 @@ def part_of(one: ResourceSlice) -> Part:
         for counter_set in one.spec.shared_counters or ()
         for name, counter in counter_set.counters.items()
     }
-    return Part(one.spec.pool.name, one.spec.pool.generation, devices, counters, takers)
+    spec = ResourceSliceSpec(driver=one.spec.driver, pool=one.spec.pool, node_name=one.spec.node_name)
+    return Part(spec, devices, counters, takers)
 
 
 def _limits(device: Device) -> Limits:
@@ -118,14 +119,13 @@ def _limits(device: Device) -> Limits:
 
 def find_overdraft(parts: Sequence[Part], holders: Holders, wanted: Sequence[Held]) -> Overdraft | None:
     """What one claim would overdraw with the devices it wants. All of one pool; `holders` are the other claims."""
-    generation = max((one.generation for one in parts), default=0)
-    newest = [one for one in parts if one.generation == generation]
+    parts = current(parts)
     published = {}
     for one in wanted:
-        for part in newest:
+        for part in parts:
             if (limits := part.devices.get(one.device)) is not None:
                 published[one.device] = limits
-    return _counters(newest, published, holders, wanted) or _capacity(published, holders, wanted)
+    return _counters(parts, published, holders, wanted) or _capacity(published, holders, wanted)
 
 
 def _counters(
@@ -142,7 +142,7 @@ def _counters(
             continue
         total, users = home.counters[key], {name: one.takes.get(key, 0) for name, one in used.items()}
         if sum(asked.values()) + sum(users.values()) > total.nano:
-            what, where = f"counter {'/'.join(key)}", f"pool {home.pool}"
+            what, where = f"counter {'/'.join(key)}", f"pool {home.spec.pool.name}"
             who = tuple(one for one in wanted if one.device in asked)
             return _overdraft(what, where, total, sum(asked.values()), users, who)
     return None

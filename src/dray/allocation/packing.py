@@ -28,7 +28,7 @@ from dray.allocation.constraints import MISSING, UNKNOWN, Constraint, Value
 from dray.allocation.demands import Demands, Want, Wants
 from dray.allocation.fronts import Front, Shape, front_of, most_alone, usable_in
 from dray.allocation.ledger import Ledger
-from dray.allocation.pools import PoolID
+from dray.semantics.pools import PoolID
 
 _MEMORY: Final = 20_000
 """Answers and fronts that are remembered."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,16 +17,16 @@ from dray.api.resource.slice import Device, ResourceSlice
 from dray.api.selectors.nodes import NodeMatcher, compile_node_selector
 from dray.api.selectors.types import NodeSelector
 from dray.errors import InvalidError
-
-
-class PoolID(NamedTuple):
-    """A driver's pool."""
-
-    driver: str
-    pool: str
-
-    def __str__(self) -> str:
-        return f"{self.driver}/{self.pool}"
+from dray.semantics.pools import (
+    PoolID,
+    by_pool,
+    duplicate_name,
+    is_complete,
+    is_outdated,
+    newest,
+    of_generation,
+    pool_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +65,8 @@ class Slices:
         """Slices of one node are for that node alone, except those with counters where that quirk is on."""
         every = tuple(slices)
         by_node: dict[str, list[ResourceSlice]] = {}
-        by_pool: dict[PoolID, list[ResourceSlice]] = {}
         shared = []
         for one in every:
-            by_pool.setdefault(pool_of(one), []).append(one)
             if not one.spec.node_name or (counters_everywhere and one.spec.shared_counters):
                 shared.append(one)
             else:
@@ -78,13 +75,8 @@ class Slices:
             every,
             {name: tuple(group) for name, group in by_node.items()},
             tuple(shared),
-            {identity: tuple(group) for identity, group in by_pool.items()},
+            {identity: tuple(group) for identity, group in by_pool(every).items()},
         )
-
-
-def pool_of(one: ResourceSlice) -> PoolID:
-    """The pool a slice belongs to."""
-    return PoolID(one.spec.driver, one.spec.pool.name)
 
 
 def gather_pools(
@@ -108,10 +100,10 @@ def gather_pools(
     for one in candidates:
         budget.charge(1 + len(one.spec.devices or ()))
         if _is_relevant(one, node, features, everywhere):
-            _add_newest(groups, one)
+            groups.setdefault(pool_of(one), []).append(one)
     pools = []
     for identity in sorted(groups):
-        pool = _pool(identity, groups[identity], slices, node, features, tier, profile, budget)
+        pool = _pool(identity, newest(groups[identity]), slices, node, features, tier, profile, budget)
         if pool is not None:
             pools.append(pool)
     if tier is not Tier.STABLE:
@@ -133,15 +125,6 @@ def _is_relevant(one: ResourceSlice, node: Node, features: Features, everywhere:
         raise AllocationError(f"gather pool information: {error}") from None
 
 
-def _add_newest(groups: dict[PoolID, list[ResourceSlice]], one: ResourceSlice) -> None:
-    group = groups.setdefault(pool_of(one), [])
-    if group and one.spec.pool.generation < group[0].spec.pool.generation:
-        return
-    if group and one.spec.pool.generation > group[0].spec.pool.generation:
-        group.clear()
-    group.append(one)
-
-
 def _pool(
     identity: PoolID,
     here: list[ResourceSlice],
@@ -152,24 +135,19 @@ def _pool(
     profile: Profile,
     budget: Spending,
 ) -> Pool | None:
-    """None where the driver is replacing this generation by one that has nothing for this node.
-
-    A slice of another node never outdates a pool that is complete without it: else one node could take away the devices
-    of all others.
-    """
+    """None where the driver is replacing this generation by one that has nothing for this node."""
     first = here[0].spec.pool
-    is_complete = len(here) == first.resource_slice_count
+    is_whole = is_complete(here, first)
     of_pool: Sequence[ResourceSlice] = ()
-    if not is_complete or not profile.own_slices_suffice:
+    if not is_whole or not profile.own_slices_suffice:
         of_pool = slices.by_pool[identity]
-        newer = [one for one in of_pool if one.spec.pool.generation > first.generation]
-        if any(not is_complete or one.spec.node_name in (None, "", node.metadata.name) for one in newer):
+        if is_outdated(of_pool, first.generation, node.metadata.name, is_whole=is_whole):
             return None
-        of_pool = [one for one in of_pool if one.spec.pool.generation == first.generation]
-        if not is_complete and len(of_pool) != first.resource_slice_count:
+        of_pool = of_generation(of_pool, first.generation)
+        if not is_whole and not is_complete(of_pool, first):
             return Pool(identity, is_incomplete=True, seen=tuple(here))
     names = {one.metadata.name for one in here}
-    elsewhere = [] if is_complete else [one for one in of_pool if one.metadata.name not in names]
+    elsewhere = [] if is_whole else [one for one in of_pool if one.metadata.name not in names]
     if tier is Tier.STABLE:
         here = [_unshared(one) for one in here]
     else:
@@ -198,7 +176,7 @@ def _checked(
     devices = [one for one in here if not one.spec.shared_counters]
     others = [one for one in elsewhere if not one.spec.shared_counters]
     sets = [counter_set for one in (*here, *elsewhere) for counter_set in one.spec.shared_counters or ()]
-    duplicate = _duplicate(counter_set.name for counter_set in sets)
+    duplicate = duplicate_name(counter_set.name for counter_set in sets)
     if duplicate is not None:
         return Pool(identity, invalid=f"duplicate counter set name {duplicate}", seen=tuple(here))
     counters = {
@@ -215,7 +193,7 @@ def _checked(
 
 def _without_duplicates(pool: Pool, budget: Spending) -> Pool:
     budget.charge(sum(len(one.spec.devices or ()) for one in pool.slices))
-    duplicate = _duplicate(device.name for one in pool.slices for device in one.spec.devices or ())
+    duplicate = duplicate_name(device.name for one in pool.slices for device in one.spec.devices or ())
     if duplicate is None:
         return pool
     return Pool(pool.id, invalid=f"duplicate device name {duplicate}", seen=pool.slices)
@@ -229,15 +207,6 @@ def _unknown_counter(device: Device, sets: set[str], counters: Mapping[tuple[str
             if (consumption.counter_set, name) not in counters:
                 return f"counter {name} not found in counter set {consumption.counter_set}"
     return ""
-
-
-def _duplicate(names: Iterable[str]) -> str | None:
-    seen = set[str]()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
 
 
 def has_binding_conditions(pool: Pool) -> bool:

@@ -20,6 +20,7 @@ from dray.client.requests import Selection
 from dray.client.store import Entry
 from dray.errors import UnavailableError
 from dray.runtime.clock import SystemClock
+from dray.semantics.pools import is_complete, newest
 from dray.testing.check.driver.pod_resources import pod_resources
 from dray.testing.check.program import wait_until
 from dray.testing.check.registry import get_info, notify, registration_sockets
@@ -169,10 +170,9 @@ async def first_slices(watch: Watch[ResourceSlice]) -> tuple[str, ...]:
             continue
         one = event.item.value
         seen[one.metadata.name] = one
-        newest = max(each.spec.pool.generation for each in seen.values())
-        pool = [each for each in seen.values() if each.spec.pool.generation == newest]
+        pool = newest(seen.values())
         devices = sorted(device.name for each in pool for device in each.spec.devices or ())
-        if devices and len(pool) >= pool[0].spec.pool.resource_slice_count:
+        if devices and is_complete(pool, pool[0].spec.pool):
             return tuple(devices)
     raise UnavailableError("the API server ended the watch before the slices came")
 

@@ -17,6 +17,7 @@ from dray.client.client import Client, Watch
 from dray.client.requests import Selection
 from dray.client.store import Entry
 from dray.errors import UnavailableError
+from dray.semantics.pools import newest
 
 GOES, FAILS = "gpu-0", "gpu-1"
 _PAUSE: Final = (0.05, 0.15)
@@ -91,10 +92,8 @@ class _Pool:
                 self._known[one.metadata.name] = one
 
     def _shown(self) -> Shown:
-        newest = max((one.spec.pool.generation for one in self._known.values()), default=0)
         return {
             device.name: bool(device.taints)
-            for one in self._known.values()
-            if one.spec.pool.generation == newest
+            for one in newest(self._known.values())
             for device in one.spec.devices or ()
         }

@@ -19,6 +19,7 @@ from dray.cli.views.fleet import FleetDevice
 from dray.controllers.taints.eviction import EvictionPolicy, Pools, claim_eviction, pod_eviction
 from dray.errors import InvalidError, NotFoundError
 from dray.semantics.claims import claim_names
+from dray.semantics.pools import current
 
 EFFECTS: Final = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE, Effect.NONE)
 ALL_DEVICES: Final = ("", "*")
@@ -156,7 +157,7 @@ def victims(
             f"{space}/{name}"
             for name in sorted(claim_names(pod))
             if (claim := by_name.get((space, name))) is not None
-            and claim_eviction(claim, nothing, rules, policy) is not None
+            and claim_eviction(claim, pod.spec.node_name, nothing, rules, policy) is not None
         )
         after = max(0, int((eviction.when - now).total_seconds()))
         found.append(Victim(f"{space}/{pod.metadata.name}", lost, after))
@@ -173,7 +174,7 @@ def other_sources(
             chosen = rule.spec.device_selector
             if rule.spec.taint.key == key and chosen is not None and _overlap(chosen, target):
                 found.add(f"rule {rule.metadata.name}")
-        for one in slices:
+        for one in current(slices):
             own = one.spec.driver if target.driver in ("", one.spec.driver) else ""
             if not own or one.spec.pool.name != target.pool:
                 continue

@@ -17,7 +17,6 @@ from dray.allocation.allocator import Allocator
 from dray.allocation.budget import UNLIMITED, Budget
 from dray.allocation.cluster.situation import in_use, with_allocated
 from dray.allocation.faults import AllocationError, NodeAllocationError, StepLimitError
-from dray.allocation.pools import PoolID
 from dray.api.core import Node, Pod
 from dray.api.kinds import Resource
 from dray.api.meta import Int32, Model, ObjectMeta, always
@@ -29,6 +28,7 @@ from dray.scheduler.claims.tracking import Tracker
 from dray.scheduler.decision import Refused
 from dray.scheduler.fit.filters import Fit
 from dray.scheduler.nodes import NodeInfo, Nodes, PlacedPod
+from dray.semantics.pools import PoolID
 
 MOST_NODES: Final = 100
 """So many nodes where it would help are compared."""

@@ -18,6 +18,7 @@ from dray.api.resource.claim_status import DeviceRequestAllocationResult
 from dray.api.resource.slice import Device, ResourceSlice
 from dray.api.selectors.nodes import compile_node_selector
 from dray.semantics.claims import claim_names, is_reserved_for_pod, owning_pod
+from dray.semantics.pools import current
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool, device."""
@@ -57,20 +58,10 @@ def _held(picture: Picture) -> dict[DeviceKey, list[tuple[str, DeviceRequestAllo
     return held
 
 
-def _newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Those of their pool's newest generation: the others are on their way out and count for nothing."""
-    slices = list(slices)
-    newest: Count[tuple[str, str]] = Count()
-    for one in slices:
-        pool = one.spec.driver, one.spec.pool.name
-        newest[pool] = max(newest[pool], one.spec.pool.generation)
-    return [one for one in slices if one.spec.pool.generation == newest[one.spec.driver, one.spec.pool.name]]
-
-
 def _published(slices: Iterable[ResourceSlice]) -> dict[DeviceKey, Device]:
     return {
         (one.spec.driver, one.spec.pool.name, device.name): device
-        for one in _newest(slices)
+        for one in current(slices)
         for device in one.spec.devices or ()
     }
 
@@ -107,7 +98,7 @@ def _counters(picture: Picture) -> Iterator[str]:
     published = _published(picture.slices)
     left: dict[tuple[str, str, str, str], Quantity] = {
         (one.spec.driver, one.spec.pool.name, counters.name, name): counter.value
-        for one in _newest(picture.slices)
+        for one in current(picture.slices)
         for counters in one.spec.shared_counters or ()
         for name, counter in counters.counters.items()
     }

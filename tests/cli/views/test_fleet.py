@@ -20,10 +20,12 @@ Json = dict[str, Any]
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def pool(name: str, generation: int, *devices: Json, driver: str = "gpu.example.com") -> ResourceSlice:
+def pool(
+    name: str, generation: int, *devices: Json, driver: str = "gpu.example.com", node: str = ""
+) -> ResourceSlice:
     spec = {
         "driver": driver,
-        "nodeName": name,
+        "nodeName": node or name,
         "pool": {"name": name, "generation": generation, "resourceSliceCount": 1},
         "devices": list(devices),
     }
@@ -48,6 +50,23 @@ def shown(devices: tuple[FleetDevice, ...]) -> list[tuple[str, str, list[str]]]:
 def test_only_the_newest_generation_of_a_pool_counts() -> None:
     found = fleet([pool("n", 2, {"name": "gpu-10"}, {"name": "gpu-9"}), pool("n", 1, {"name": "gpu-1"})])
     assert [one.id for one in found] == ["gpu.example.com/n/gpu-9", "gpu.example.com/n/gpu-10"]
+
+
+def test_a_newer_slice_of_another_node_takes_no_devices_away() -> None:
+    slices = [pool("n", 1, {"name": "gpu-0"}), pool("n", 9, {"name": "gpu-7"}, node="thief")]
+    assert [(one.node, one.device.name) for one in fleet(slices)] == [("n", "gpu-0"), ("thief", "gpu-7")]
+
+
+def test_a_slice_says_whether_it_counts() -> None:
+    old, new, other = pool("n", 1), pool("n", 2), pool("n", 9, node="thief")
+
+    def told(found: ResourceSlice, *slices: ResourceSlice) -> str:
+        lines = describe_slice(found, Objects(NOW, slices=slices), Paper())
+        return next(" ".join(line.split()[1:]) for line in lines if line.startswith("Generation"))
+
+    assert told(old, old) == "1"
+    assert told(old, old, new) == "1, and 2 counts: this slice does not"
+    assert told(new, old, new, other) == "2"
 
 
 def test_health_comes_from_taints_of_drivers_and_of_rules() -> None:

@@ -50,6 +50,12 @@ def uses(*devices: Json, **kwargs: object) -> ResourceClaim:
 PLACED = pod(static={"a": "claim"}, node="n")
 TEMPLATED = pod(claims={"a": "t"}, recorded={"a": "claim"}, node="n")
 TAINTED = slice_document("s", taint())
+
+
+def of_thief(*taints: Json) -> Json:
+    return slice_document("x", *taints, generation=2**40, node="thief")
+
+
 RULE = rule_document(selector={"driver": "d.example"})
 
 
@@ -110,6 +116,9 @@ CASES = [
         slices=(slice_document("s"), slice_document("newer", taint(), generation=2)),
     ),
     Case("cancel-eviction-remove-slice", None, slices=()),
+    # Ours: the token of a node may write slices that name this node into any pool.
+    Case("a newer slice of another node hides no taint", 0, slices=(TAINTED, of_thief())),
+    Case("a taint by another node evicts nobody", None, slices=(slice_document("s"), of_thief(taint()))),
     Case("cancel-eviction-pod-deletion", None, pod=pod(static={"a": "claim"}, node="n", deleted=True)),
     Case(
         "multiple-claims-same-rule",
@@ -215,7 +224,7 @@ def test_claim(
 ) -> None:
     """A claim is tainted whether or not a pod is there."""
     pools = Pools(typed(RESOURCE_SLICES, one) for one in slices)
-    found = claim_eviction(uses(), pools, [typed(DEVICE_TAINT_RULES, one) for one in rules], CORRECT)
+    found = claim_eviction(uses(), "n", pools, [typed(DEVICE_TAINT_RULES, one) for one in rules], CORRECT)
     assert (None if found is None else [one.name for one in found.reasons]) == expected
 
 
@@ -224,11 +233,11 @@ def test_pools_follow_their_slices() -> None:
     pools = Pools()
     old, new = typed(RESOURCE_SLICES, TAINTED), typed(RESOURCE_SLICES, slice_document("t", generation=2))
     pools.put(old)
-    assert [taint.key for _, taint in pools.taints("d.example", "n", "g0")] == ["bad"]
+    assert [taint.key for _, taint in pools.taints("n", "d.example", "n", "g0")] == ["bad"]
     pools.put(new)
-    assert pools.taints("d.example", "n", "g0") == ()
+    assert pools.taints("n", "d.example", "n", "g0") == ()
     pools.drop(new)
-    assert [name for name, _ in pools.taints("d.example", "n", "g0")] == ["s"]
+    assert [name for name, _ in pools.taints("n", "d.example", "n", "g0")] == ["s"]
     pools.drop(old)
     pools.drop(old)
     assert list(pools.current()) == []

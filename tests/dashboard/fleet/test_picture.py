@@ -145,6 +145,17 @@ def test_an_older_generation_of_a_pool_is_not_shown() -> None:
     assert [one.name for one in drawn.node("a").devices] == ["gpu-0"]
 
 
+def test_a_newer_slice_of_another_node_takes_no_devices_away() -> None:
+    drawn = _drawn()
+    before = drawn.node("a").devices
+    stolen = objects.slice_of("a", [objects.gpu(7)])
+    stolen["metadata"]["name"] = "a-stolen"
+    stolen["spec"] |= {"nodeName": "b", "pool": stolen["spec"]["pool"] | {"generation": 9}}
+    drawn.put(RESOURCE_SLICES, stolen)
+    assert drawn.node("a").devices == before
+    assert f"{objects.DRIVER}/a/gpu-7" in [one.id for one in drawn.node("b").devices]
+
+
 def test_taints_of_drivers_and_of_rules() -> None:
     drawn = _drawn()
     ill = {"taints": [{"key": f"{objects.DRIVER}/unhealthy", "effect": "NoSchedule"}]}

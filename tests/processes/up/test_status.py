@@ -6,12 +6,15 @@ import asyncio
 import os
 from pathlib import Path
 
+from dray.api.kinds import RESOURCE_SLICES
 from dray.kubelet.runtimes.shim import start_time
 from dray.processes.up.place import RunningUp, UpPlace
-from dray.processes.up.status import OK, ask_part, read_status
+from dray.processes.up.status import OK, _counts, ask_part, read_status
 from dray.runtime.files.filelock import FileLock
 from dray.runtime.metrics import Metrics, serve_metrics
 from dray.runtime.pages import serve_pages
+from tests.controllers.objects import slice_document
+from tests.controllers.server import cluster
 
 
 async def test_one_that_starts_is_known_by_its_lock(tmp_path: Path) -> None:
@@ -22,6 +25,13 @@ async def test_one_that_starts_is_known_by_its_lock(tmp_path: Path) -> None:
     found = await read_status(place)
     lock.release()
     assert found.is_starting
+
+
+async def test_devices_of_outdated_slices_are_not_counted(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as (_, client):
+        await client.create(RESOURCE_SLICES, slice_document("old", device="g0"))
+        await client.create(RESOURCE_SLICES, slice_document("new", device="g1", generation=2))
+        assert (await _counts(client))["devices"] == {"published": 1, "allocated": 0}
 
 
 async def test_parts_are_asked() -> None:

@@ -51,7 +51,7 @@ def plan_of(one: Pod, *claims: ResourceClaim) -> PodClaims:
 def taken(one: Pod, results: list[list[Json]], *devices: Json) -> list[Json] | Status:
     claims = [claim(name=entry.resource_claim_name or "") for entry in one.spec.resource_claims]
     given = {place: as_allocation(allocation(*many)) for place, many in enumerate(results)}
-    found = taken_by_claims(plan_of(one, *claims), given, known(*devices))
+    found = taken_by_claims(plan_of(one, *claims), "worker", given, known(*devices))
     return found if isinstance(found, Status) else [to_raw(told) for told in found]
 
 

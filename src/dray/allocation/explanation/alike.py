@@ -17,11 +17,12 @@ from dray.allocation.explanation.refusal import Explainer, Holder, Holders, Refu
 from dray.allocation.explanation.sight import Sight, number_in
 from dray.allocation.faults import AllocationError
 from dray.allocation.features import Tier
-from dray.allocation.pools import PoolID, Slices, pool_of, slice_is_for
+from dray.allocation.pools import Slices, slice_is_for
 from dray.allocation.state import DeviceID, Rules
 from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.slice import ResourceSlice
+from dray.semantics.pools import PoolID, duplicate_name, is_complete, newest, pool_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +124,12 @@ class _Pools:
     @staticmethod
     def of(slices: Slices) -> _Pools:
         own: dict[str, list[PoolID]] = {}
-        newest: dict[PoolID, Sequence[ResourceSlice]] = {}
+        counting: dict[PoolID, Sequence[ResourceSlice]] = {}
         odd, everywhere = set[str](), list[ResourceSlice]()
         for pool, every in slices.by_pool.items():
             nodes = {one.spec.node_name or "" for one in every}
-            generation = max([one.spec.pool.generation for one in every])
-            newest[pool] = [one for one in every if one.spec.pool.generation == generation]
-            if len(nodes) > 1 or not _is_sound(newest[pool]):
+            counting[pool] = newest(every)
+            if len(nodes) > 1 or not _is_sound(counting[pool]):
                 odd |= nodes
                 # Where counters belong to every node, so do the faults of their pools, each at its place in the order.
                 everywhere += [one for one in every if one.spec.node_name and one.spec.shared_counters]
@@ -138,14 +138,14 @@ class _Pools:
         shared = [one for one in slices.shared if not one.spec.node_name]
         everywhere += [one for one in shared if one.spec.all_nodes]
         selective = [one for one in shared if not one.spec.all_nodes]
-        return _Pools(own, frozenset(odd), newest, everywhere, selective)
+        return _Pools(own, frozenset(odd), counting, everywhere, selective)
 
 
 def _is_sound(slices: Sequence[ResourceSlice]) -> bool:
     """Whether all slices of the pool are there, and each is simply devices or counters."""
     names = [device.name for one in slices for device in one.spec.devices or ()]
-    return len(set(names)) == len(names) and all(
-        one.spec.pool.resource_slice_count == len(slices)
+    return duplicate_name(names) is None and all(
+        is_complete(slices, one.spec.pool)
         and not one.spec.per_device_node_selection
         and not (one.spec.devices and one.spec.shared_counters)
         for one in slices

@@ -23,6 +23,7 @@ from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.api.taints import DeviceTaint, untolerated
 from dray.semantics.devices import holders_in
+from dray.semantics.pools import current, of_generation
 
 
 class Check(StrEnum):
@@ -159,10 +160,8 @@ class Explainer:
 
     def _missing(self, pool: Pool) -> str:
         newest = pool.seen[0].spec.pool
-        there = sum(
-            one.spec.pool.generation == newest.generation for one in self._allocator.slices.by_pool[pool.id]
-        )
-        return f"{there} of {newest.resource_slice_count} slices of generation {newest.generation} are there"
+        there = of_generation(self._allocator.slices.by_pool[pool.id], newest.generation)
+        return f"{len(there)} of {newest.resource_slice_count} slices of generation {newest.generation} are there"
 
     def _outside(self, call: Call) -> Counter[Check]:
         """The devices that are no candidates at all: of other nodes, or of pools that cannot be used."""
@@ -247,12 +246,8 @@ def _raises(candidates: Candidates, request: Request, candidate: Candidate, text
 
 
 def _count_devices(allocator: Allocator) -> int:
-    """All devices of the cluster; of each pool the newest generation counts."""
-    every = 0
-    for slices in allocator.slices.by_pool.values():
-        newest = max(one.spec.pool.generation for one in slices)
-        every += sum(len(one.spec.devices or ()) for one in slices if one.spec.pool.generation == newest)
-    return every
+    """All devices of the cluster, without those of outdated slices."""
+    return sum(len(one.spec.devices or ()) for one in current(allocator.slices.every))
 
 
 def kept_away_by(request: Request, candidate: Candidate) -> tuple[DeviceTaint, ...]:

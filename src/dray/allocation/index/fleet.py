@@ -16,17 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation.features import Features, Tier
-from dray.allocation.pools import (
-    Pool,
-    PoolID,
-    Slices,
-    gather_pools,
-    has_binding_conditions,
-    pool_of,
-)
+from dray.allocation.pools import Pool, Slices, gather_pools, has_binding_conditions
 from dray.allocation.profiles import Profile
 from dray.api.core.node import Node
 from dray.api.resource.slice import Device, ResourceSlice, ResourceSliceSpec
+from dray.semantics.pools import PoolID, pool_of
 
 KEPT_COMBINATIONS: Final = 10_000
 EVERY_NODE: Final = None

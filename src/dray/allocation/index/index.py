@@ -23,7 +23,6 @@ from dray.allocation.index.fleet import Fleet
 from dray.allocation.index.holds import Holds
 from dray.allocation.index.matches import Matchers
 from dray.allocation.index.view import NodeView
-from dray.allocation.pools import PoolID
 from dray.allocation.results import NewShareID
 from dray.allocation.selector import CompiledSelectors, features_for_selectors
 from dray.allocation.state import AllocatedState, DeviceID, Rules
@@ -32,6 +31,7 @@ from dray.api.core.node import Node
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.device_class import DeviceClass
 from dray.api.resource.slice import ResourceSlice
+from dray.semantics.pools import PoolID
 
 _DIGEST: Final = 16
 _SMALL: Final = 1024

@@ -15,7 +15,7 @@ from dray.allocation.index.columns import Columns, Group, bits_of
 from dray.allocation.index.matches import Matcher, Matchers
 from dray.allocation.index.sums import RunningSums
 from dray.allocation.ledger import Ledger, bits
-from dray.allocation.pools import Pool, PoolID, device_is_for
+from dray.allocation.pools import Pool, device_is_for
 from dray.allocation.requests import Request
 from dray.allocation.selector import CompiledSelectors
 from dray.allocation.state import DeviceID, Rules
@@ -23,6 +23,7 @@ from dray.api.core.node import Node
 from dray.api.resource.slice import Device, ResourceSlice
 from dray.api.selectors.types import NodeSelector
 from dray.api.taints import untolerated
+from dray.semantics.pools import PoolID
 
 KEPT_CHANCES: Final = 256
 """Kinds of requests that a view remembers."""

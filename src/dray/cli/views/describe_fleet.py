@@ -25,6 +25,7 @@ from dray.cli.views.sections import (
     table_of,
 )
 from dray.semantics.devices import totals
+from dray.semantics.pools import by_pool, current, newest_generation, of_generation, pool_of
 from dray.semantics.requests import pod_requests
 
 _DOORS = {"dra": "DRA", "plugin": "a device plugin", "other": "another device of the same hardware"}
@@ -205,19 +206,19 @@ def describe_class(found: DeviceClass, around: Objects, paper: Paper) -> list[st
 def describe_slice(found: ResourceSlice, around: Objects, paper: Paper) -> list[str]:
     """Its devices, and whether it counts."""
     spec = found.spec
-    of_pool = [
-        one for one in around.slices if (one.spec.driver, one.spec.pool.name) == (spec.driver, spec.pool.name)
-    ]
-    newest = max((one.spec.pool.generation for one in of_pool), default=spec.pool.generation)
-    current = [one for one in of_pool if one.spec.pool.generation == newest]
-    is_old = spec.pool.generation < newest
+    of_pool = by_pool(around.slices).get(pool_of(found), [])
+    beside = of_generation(of_pool, spec.pool.generation)
+    last, names = newest_generation(of_pool), {one.metadata.name for one in current(of_pool)}
+    is_old = last > spec.pool.generation and found.metadata.name not in names
+    newest = last if is_old else spec.pool.generation
+    counting = of_generation(of_pool, newest)
     lines = paper.facts(
         [
             *meta_facts(found.metadata, around.now),
             ("Driver", spec.driver),
             (
                 "Pool",
-                f"{spec.pool.name}: {len(current)} of {spec.pool.resource_slice_count} slices are there",
+                f"{spec.pool.name}: {len(counting)} of {spec.pool.resource_slice_count} slices are there",
             ),
             ("Node", spec.node_name or ("all nodes" if spec.all_nodes else "")),
             (
@@ -233,6 +234,5 @@ def describe_slice(found: ResourceSlice, around: Objects, paper: Paper) -> list[
     lines += paper.block("Counters", table_of(("SET", "AMOUNTS"), counters))
     devices = {one.name for one in spec.devices or ()}
     # Its devices may draw on counters that are in another slice of the pool.
-    beside = [one for one in of_pool if one.spec.pool.generation == spec.pool.generation]
     shown = [one for one in fleet(beside, around.claims, around.rules) if one.device.name in devices]
     return lines + paper.block("Devices", _devices(shown), nothing="none")

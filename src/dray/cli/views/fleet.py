@@ -21,12 +21,13 @@ from dray.semantics.devices import (
     is_simulated,
     product_name,
 )
+from dray.semantics.pools import by_pool, current
 from dray.semantics.taints import with_taint_rules
 
 
 @dataclass(frozen=True, slots=True)
 class FleetDevice:
-    """One device of a pool's newest generation; `node` is "" where it is not one node's.
+    """One device of a slice that is not outdated; `node` is "" where it is not one node's.
 
     `blocked_by`: nobody holds it, and these devices have the counters that it would draw on; None where it has its counters.
     """
@@ -91,10 +92,10 @@ def fleet(
     claims: Iterable[ResourceClaim] = (),
     rules: Iterable[DeviceTaintRule] = (),
 ) -> tuple[FleetDevice, ...]:
-    """All devices of the newest generation of each pool, by node, driver, pool and name."""
-    newest = newest_slices(slices)
+    """All devices of each pool, without those of outdated slices, by node, driver, pool and name."""
+    counting = current(slices)
     held = holders(claims)
-    blocked = _blocked(newest, held)
+    blocked = _blocked(counting, held)
     found = [
         FleetDevice(
             one.spec.driver,
@@ -107,7 +108,7 @@ def fleet(
             ),
             blocked.get((one.spec.driver, one.spec.pool.name, device.name)),
         )
-        for one in with_taint_rules(newest, rules)
+        for one in with_taint_rules(counting, rules)
         for device in one.spec.devices or ()
     ]
     return tuple(sorted(found, key=lambda one: (one.node, one.driver, one.pool, natural(one.device.name))))
@@ -116,28 +117,15 @@ def fleet(
 def _blocked(
     slices: Iterable[ResourceSlice], held: Mapping[DeviceKey, Iterable[Holder]]
 ) -> dict[DeviceKey, tuple[str, ...]]:
-    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for one in slices:
-        pools.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
     taken: dict[tuple[str, str], set[str]] = {}
     for (driver, pool, name), each in held.items():
         if any(not one.admin for one in each):
             taken.setdefault((driver, pool), set()).add(name)
     return {
         (*pool, name): tuple(sorted(by, key=natural))
-        for pool, of_pool in pools.items()
+        for pool, of_pool in by_pool(slices).items()
         for name, by in blocked_devices(of_pool, taken.get(pool, ())).items()
     }
-
-
-def newest_slices(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Older generations of a pool are what its driver is about to remove."""
-    every = list(slices)
-    newest: dict[tuple[str, str], int] = {}
-    for one in every:
-        pool = (one.spec.driver, one.spec.pool.name)
-        newest[pool] = max(newest.get(pool, 0), one.spec.pool.generation)
-    return [one for one in every if one.spec.pool.generation == newest[one.spec.driver, one.spec.pool.name]]
 
 
 def holders(claims: Iterable[ResourceClaim]) -> Mapping[DeviceKey, tuple[Holder, ...]]:

@@ -25,6 +25,7 @@ from dray.errors import NotFoundError
 from dray.runtime.clock import Clock
 from dray.runtime.tasks import running
 from dray.semantics.claims import group_name, has_claims, is_group_consumer, is_pod_consumer
+from dray.semantics.pools import PoolID, pool_of
 
 NAME: Final = "device-taint-eviction-controller"
 _MANAGER: Final = "device-taint-eviction"
@@ -33,7 +34,6 @@ _ENDING: Final = Ending(
     "DeletionByDeviceTaintManager", "Device Taint manager: deleting due to NoExecute taint"
 )
 Key = tuple[str, str]
-PoolKey = tuple[str, str]
 
 
 class Work(NamedTuple):
@@ -64,7 +64,7 @@ class TaintController:
         # Behind a gate: a server without rules must not keep the taints of slices from working.
         self._rules = pictures.optional(DEVICE_TAINT_RULES)
         self._pools = Pools()
-        self._by_pool: Index[Key, PoolKey] = Index()
+        self._by_pool: Index[Key, PoolID] = Index()
         self._by_group: Index[Key, Key] = Index()
         self._story = _Story(around)
         watch = around.watch(self._find, self._story.events)
@@ -104,7 +104,7 @@ class TaintController:
         allocation = new.status.allocation if new is not None else None
         used = allocation.devices.results if allocation is not None else ()
         key = (claim.metadata.namespace, claim.metadata.name)
-        self._by_pool.put(key, [(one.driver, one.pool) for one in used])
+        self._by_pool.put(key, [PoolID(one.driver, one.pool) for one in used])
         for one in (old, new):
             self._add_users(one)
 
@@ -112,10 +112,10 @@ class TaintController:
         pools = set()
         if old is not None:
             self._pools.drop(old)
-            pools.add((old.spec.driver, old.spec.pool.name))
+            pools.add(pool_of(old))
         if new is not None:
             self._pools.put(new)
-            pools.add((new.spec.driver, new.spec.pool.name))
+            pools.add(pool_of(new))
         for pool in sorted(pools):
             for namespace, name in sorted(self._by_pool.having(pool)):
                 self._add_users(self._claims.get(name, namespace))

@@ -15,6 +15,7 @@ from dray.api.resource.claim_status import DeviceRequestAllocationResult
 from dray.api.taints import DeviceTaint, Effect
 from dray.controllers.done_pods import is_terminal
 from dray.semantics.claims import ClaimName, claim_for_entry, claim_names, is_for_pod, is_reserved_for_pod
+from dray.semantics.pools import PoolID, current, newest_for, pool_of
 from dray.semantics.taints import eviction_grace, selects
 
 ClaimOf = Callable[[str, str], ResourceClaim | None]
@@ -54,57 +55,52 @@ class Eviction(msgspec.Struct, frozen=True):
 
 
 class Pools:
-    """The published devices' taints: slices of the newest generation of each pool only. Owned by one loop."""
+    """The published devices' taints, without those of outdated slices. Owned by one loop."""
 
     def __init__(self, slices: Iterable[ResourceSlice] = ()) -> None:
-        self._slices: dict[tuple[str, str], dict[str, ResourceSlice]] = {}
+        self._slices: dict[PoolID, dict[str, ResourceSlice]] = {}
         for one in slices:
             self.put(one)
 
     def put(self, one: ResourceSlice) -> None:
         """It came or changed."""
-        self._slices.setdefault(_pool(one), {})[one.metadata.name] = one
+        self._slices.setdefault(pool_of(one), {})[one.metadata.name] = one
 
     def drop(self, one: ResourceSlice) -> None:
         """It went."""
-        pool = self._slices.get(_pool(one), {})
+        pool = self._slices.get(pool_of(one), {})
         pool.pop(one.metadata.name, None)
         if not pool:
-            self._slices.pop(_pool(one), None)
+            self._slices.pop(pool_of(one), None)
 
     def current(self) -> Iterable[ResourceSlice]:
-        """All slices that count."""
+        """All slices that count for one node at least."""
         for key in sorted(self._slices):
-            yield from self._of(key)
+            yield from current(self._of(key))
 
-    def taints(self, driver: str, pool: str, device: str) -> tuple[tuple[str, DeviceTaint], ...]:
-        """The device's own taints, each with its slice's name; none for a device that is not published."""
-        for one in self._of((driver, pool)):
+    def taints(self, node: str, driver: str, pool: str, device: str) -> tuple[tuple[str, DeviceTaint], ...]:
+        """The device's own taints, each with its slice's name; none for a device that is not published to the node."""
+        for one in newest_for(node, self._of(PoolID(driver, pool))):
             for found in one.spec.devices or ():
                 if found.name == device:
                     return tuple((one.metadata.name, taint) for taint in found.taints)
         return ()
 
-    def _of(self, key: tuple[str, str]) -> list[ResourceSlice]:
+    def _of(self, key: PoolID) -> list[ResourceSlice]:
         slices = self._slices.get(key, {})
-        newest = max((one.spec.pool.generation for one in slices.values()), default=0)
-        return [slices[name] for name in sorted(slices) if slices[name].spec.pool.generation == newest]
-
-
-def _pool(one: ResourceSlice) -> tuple[str, str]:
-    return (one.spec.driver, one.spec.pool.name)
+        return [slices[name] for name in sorted(slices)]
 
 
 def claim_eviction(
-    claim: ResourceClaim, pools: Pools, rules: Iterable[DeviceTaintRule], policy: EvictionPolicy
+    claim: ResourceClaim, node: str, pools: Pools, rules: Iterable[DeviceTaintRule], policy: EvictionPolicy
 ) -> Eviction | None:
-    """When users of the claim must go: the earliest of all its devices' taints; None where none of them evicts."""
+    """When users of the claim on this node must go: the earliest of all its devices' taints; None where none of them evicts."""
     if claim.status.allocation is None:
         return None
     rules = tuple(rules)
     found: list[Eviction] = []
     for device in claim.status.allocation.devices.results:
-        for reason, taint in _evicting(device, pools, rules, policy):
+        for reason, taint in _evicting(device, node, pools, rules, policy):
             allowed = eviction_grace(
                 taint, device.tolerations, bare_toleration_ignored=policy.bare_toleration_ignored
             )
@@ -115,12 +111,13 @@ def claim_eviction(
 
 def _evicting(
     device: DeviceRequestAllocationResult,
+    node: str,
     pools: Pools,
     rules: tuple[DeviceTaintRule, ...],
     policy: EvictionPolicy,
 ) -> Iterable[tuple[Reason, DeviceTaint]]:
     place = (device.driver, device.pool, device.device)
-    for name, taint in pools.taints(*place):
+    for name, taint in pools.taints(node, *place):
         if taint.effect == Effect.NO_EXECUTE:
             yield Reason("", f"{name}/{device.device}", taint.key), taint
     for rule in rules:
@@ -156,6 +153,6 @@ def pod_eviction(
             continue
         if name not in static and not is_for_pod(claim, pod, pod_groups=policy.workload_claims):
             continue
-        if (eviction := claim_eviction(claim, pools, rules, policy)) is not None:
+        if (eviction := claim_eviction(claim, pod.spec.node_name, pools, rules, policy)) is not None:
             found.append(eviction)
     return joined(found)

@@ -36,17 +36,10 @@ class Place:
     hollow: bool = False
 
 
-def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Those of the pool's highest generation, by name: older ones are about to go."""
-    found = sorted(slices, key=lambda one: one.metadata.name)
-    last = max((one.spec.pool.generation for one in found), default=0)
-    return [one for one in found if one.spec.pool.generation == last]
-
-
 def pool_devices(
     slices: Sequence[ResourceSlice], place: Place, holds: Holds, rules: Sequence[DeviceTaintRule]
 ) -> list[DeviceView]:
-    """The devices of one pool's slices, by name. `slices` are all of the pool's newest, counters included."""
+    """The devices of one pool's slices, by name. `slices` are all of the pool that count, counters included."""
     found = [(one, device) for one in slices for device in one.spec.devices or ()]
     if not found:
         return []

@@ -12,14 +12,12 @@ from dray.api.core import Pod
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim, ResourceSlice
 from dray.client.store import Key
-from dray.dashboard.fleet.devices import newest
 from dray.dashboard.fleet.model import SHARED, DeviceId
 from dray.dashboard.fleet.workloads import claims_of, text_of
 from dray.semantics.devices import Holder, holders_in
+from dray.semantics.pools import PoolID, current, pool_of
 from dray.semantics.requests import pod_requests
 
-Pool = tuple[str, str]
-"""Driver and pool."""
 _NOTHING: Final[Mapping[Any, Any]] = {}
 
 
@@ -27,10 +25,10 @@ class Slices:
     """Slices by pool, and where the devices of a pool are."""
 
     def __init__(self) -> None:
-        self._pools: dict[Pool, dict[str, ResourceSlice]] = {}
-        self._pool_of: dict[str, Pool] = {}
-        self._places: dict[Pool, frozenset[str]] = {}
-        self._at: dict[str, set[Pool]] = {}
+        self._pools: dict[PoolID, dict[str, ResourceSlice]] = {}
+        self._pool_of: dict[str, PoolID] = {}
+        self._places: dict[PoolID, frozenset[str]] = {}
+        self._at: dict[str, set[PoolID]] = {}
 
     def put(self, name: str, value: ResourceSlice | None) -> frozenset[str]:
         """Take a slice, None to forget it. Gives the places that may look different now."""
@@ -40,7 +38,7 @@ class Slices:
             self._pools[before].pop(name)
             changed |= self._place(before)
         if value is not None:
-            pool = (value.spec.driver, value.spec.pool.name)
+            pool = pool_of(value)
             self._pool_of[name] = pool
             self._pools.setdefault(pool, {})[name] = value
             changed |= self._place(pool)
@@ -50,28 +48,32 @@ class Slices:
         """All places with devices."""
         return frozenset(self._at)
 
-    def places_of(self, pool: Pool) -> frozenset[str]:
+    def places_of(self, pool: PoolID) -> frozenset[str]:
         """Where a pool's devices are."""
         return self._places.get(pool, frozenset())
 
-    def pools_at(self, place: str) -> frozenset[Pool]:
+    def pools_at(self, place: str) -> frozenset[PoolID]:
         """The pools with devices at a place."""
         return frozenset(self._at.get(place, ()))
 
-    def of(self, pool: Pool, place: str) -> list[ResourceSlice]:
+    def of(self, pool: PoolID, place: str) -> list[ResourceSlice]:
         """The slices that count, with the devices of this place only."""
-        return [_at_place(one, place) for one in newest(self._pools[pool].values())]
+        return [_at_place(one, place) for one in self._current(pool)]
 
     def offering(self, key: DeviceId) -> ResourceSlice:
         """The slice of a device that is in a view."""
-        found = newest(self._pools[key.driver, key.pool].values())
+        found = self._current(PoolID(key.driver, key.pool))
         return next(one for one in found if any(device.name == key.name for device in one.spec.devices or ()))
 
-    def _place(self, pool: Pool) -> frozenset[str]:
+    def _current(self, pool: PoolID) -> list[ResourceSlice]:
+        slices = self._pools[pool]
+        return current(slices[name] for name in sorted(slices))
+
+    def _place(self, pool: PoolID) -> frozenset[str]:
         """Note where a pool is now; gives where it was and is."""
         before = self.places_of(pool)
         after = frozenset(
-            place for one in newest(self._pools[pool].values()) for place, _ in _placed(one)
+            place for one in self._current(pool) for place, _ in _placed(one)
         )  # fmt: skip
         for place in before - after:
             self._at[place].discard(pool)
@@ -91,7 +93,7 @@ def _placed(one: ResourceSlice) -> Iterator[tuple[str, Any]]:
 
 
 def _at_place(one: ResourceSlice, place: str) -> ResourceSlice:
-    if one.spec.node_name is not None or not one.spec.devices:
+    if one.spec.node_name == place or not one.spec.devices:
         return one
     here = tuple(device for found, device in _placed(one) if found == place)
     return msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, devices=here))
@@ -104,7 +106,7 @@ class Holds:
         self.by_device: dict[DeviceId, list[Holder]] = {}
         self._of: dict[str, tuple[DeviceId, ...]] = {}
 
-    def put(self, name: str, claim: ResourceClaim | None) -> set[Pool]:
+    def put(self, name: str, claim: ResourceClaim | None) -> set[PoolID]:
         """Take a claim, None to forget it. Gives the pools of the devices that it had and has."""
         before = self._of.pop(name, ())
         for key in before:
@@ -119,7 +121,7 @@ class Holds:
             self.by_device[key] = sorted((*known, holder), key=lambda one: one.claim)
         if after:
             self._of[name] = tuple(dict.fromkeys(key for key, _ in after))
-        return {(key.driver, key.pool) for key in (*before, *(key for key, _ in after))}
+        return {PoolID(key.driver, key.pool) for key in (*before, *(key for key, _ in after))}
 
 
 def _held(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Holder]]:

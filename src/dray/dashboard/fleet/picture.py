@@ -18,10 +18,11 @@ from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.client.store import Key
 from dray.dashboard.fleet.changes import ChangeLog
 from dray.dashboard.fleet.devices import Place, pool_devices
-from dray.dashboard.fleet.indexes import Holds, Pool, Slices, Uses
+from dray.dashboard.fleet.indexes import Holds, Slices, Uses
 from dray.dashboard.fleet.model import SHARED, DeviceId, DeviceView, FleetSummary, NodeView, Summary, json
 from dray.dashboard.fleet.nodes import is_hollow, node_view
 from dray.dashboard.fleet.workloads import claims_of, is_waiting_claim, is_waiting_pod, text_of, wants_devices
+from dray.semantics.pools import PoolID
 
 
 class Picture:
@@ -80,14 +81,14 @@ class Picture:
     def device(self, key: DeviceId) -> tuple[DeviceView, ResourceSlice] | None:
         """A device and the slice that offers it."""
         text = str(key)
-        for place in sorted(self._slices.places_of((key.driver, key.pool))):
+        for place in sorted(self._slices.places_of(PoolID(key.driver, key.pool))):
             view = self._views.get(place)
             for one in view.devices if view is not None else ():
                 if one.id == text:
                     return one, self._slices.offering(key)
         return None
 
-    def node_of(self, pool: Pool) -> str:
+    def node_of(self, pool: PoolID) -> str:
         """Where a pool's devices are; "" where that is more than one node."""
         places = self._slices.places_of(pool)
         return next(iter(places)) if len(places) == 1 and SHARED not in places else ""

@@ -17,6 +17,7 @@ from dray.dashboard.fleet.model import ClaimRow, DeviceId, EventRow, PodRow
 from dray.dashboard.fleet.picture import Picture
 from dray.dashboard.fleet.workloads import claim_state, claims_of, pod_state, text_of
 from dray.errors import InvalidError
+from dray.semantics.pools import PoolID
 from dray.semantics.requests import pod_requests
 
 DEFAULT_LIMIT: Final = 200
@@ -163,7 +164,7 @@ def _devices(claim: ResourceClaim) -> tuple[str, ...]:
 def _node(picture: Picture, claim: ResourceClaim) -> str:
     """Where its devices are, "" where that is no single node."""
     results = claim.status.allocation.devices.results if claim.status.allocation else ()
-    nodes = {picture.node_of((one.driver, one.pool)) for one in results}
+    nodes = {picture.node_of(PoolID(one.driver, one.pool)) for one in results}
     return nodes.pop() if len(nodes) == 1 else ""
 
 

@@ -21,6 +21,7 @@ from dray.api.resource.slice import Device, ResourcePool, ResourceSlice, Resourc
 from dray.api.taints import DeviceTaint
 from dray.dra.parcels import NodeRef
 from dray.dra.slices.layout import SliceContents
+from dray.semantics.pools import newest_generation, of_generation
 
 _SHORTEST: Final = 5
 _HEX: Final = re.compile(r"[0-9a-f]+")
@@ -96,7 +97,7 @@ def kept_last(existing: Iterable[ResourceSlice], count: int, owner: PoolOwner) -
     """Our slices, first those that a plan for `count` deletes: where two say different things, the later one is right."""
     ours = _ours(existing, owner)
     pool = _pool(ours, owner)
-    kept = {one.metadata.name for one in _matched(pool, _generation(pool), count).values()}
+    kept = {one.metadata.name for one in _matched(pool, newest_generation(pool), count).values()}
     return sorted(ours, key=lambda one: one.metadata.name in kept)
 
 
@@ -108,10 +109,6 @@ def _pool(ours: Iterable[ResourceSlice], owner: PoolOwner) -> list[ResourceSlice
     return [one for one in ours if one.spec.pool.name == owner.node.name]
 
 
-def _generation(pool: Iterable[ResourceSlice]) -> int:
-    return max((one.spec.pool.generation for one in pool), default=0)
-
-
 def _plan(
     ours: Sequence[ResourceSlice],
     pool: Sequence[ResourceSlice],
@@ -119,7 +116,7 @@ def _plan(
     owner: PoolOwner,
 ) -> Plan:
     """Whatever is not in `pool` goes."""
-    generation = _generation(pool)
+    generation = newest_generation(pool)
     matched = _matched(pool, generation, len(wanted))
     specs = _specs(wanted, owner, generation)
     changed = [index for index, old in sorted(matched.items()) if not _is_same(old, specs[index], owner)]
@@ -213,9 +210,9 @@ def _width(count: int) -> int:
 def _matched(pool: Iterable[ResourceSlice], generation: int, count: int) -> dict[int, ResourceSlice]:
     """By index; of two with the same, the first by name."""
     matched: dict[int, ResourceSlice] = {}
-    for one in pool:
+    for one in of_generation(pool, generation):
         index = index_of(one.metadata.name, count)
-        if one.spec.pool.generation == generation and index is not None:
+        if index is not None:
             matched.setdefault(index, one)
     return matched
 

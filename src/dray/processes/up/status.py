@@ -16,6 +16,7 @@ from dray.client.kubeconfig import find_access
 from dray.errors import Error
 from dray.processes.up.parts import is_ready
 from dray.processes.up.place import RunningUp, Supervising, UpPlace, lock_holder
+from dray.semantics.pools import current
 
 SECONDS: Final = 5.0
 OK: Final = "ok"
@@ -95,7 +96,7 @@ async def _counts(client: Client) -> Mapping[str, Mapping[str, int]]:
     )
     devices = {
         (one.spec.driver, one.spec.pool.name, device.name)
-        for one in slices.items
+        for one in current(slices.items)
         for device in one.spec.devices or ()
     }
     held = {

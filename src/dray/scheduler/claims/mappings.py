@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dray.api.resource.slice import NodeAllocatableResourceMapping, ResourceSlice
+from dray.api.resource.slice import NodeAllocatableResourceMapping, ResourceSlice, ResourceSliceSpec
+from dray.semantics.pools import PoolID, may_be_for, newest, pool_of
 
 Mappings = Mapping[str, NodeAllocatableResourceMapping]
 """By the name of the node's resource."""
-_Pool = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    generation: int
+    spec: ResourceSliceSpec
     devices: Mapping[str, Mappings]
 
 
@@ -22,8 +22,8 @@ class DeviceMappings:
     """Belongs to a `Catalogue`, which feeds it with every slice. An answer costs what the pool has of slices."""
 
     def __init__(self) -> None:
-        self._pools: dict[_Pool, dict[str, _Part]] = {}
-        self._where: dict[str, _Pool] = {}
+        self._pools: dict[PoolID, dict[str, _Part]] = {}
+        self._where: dict[str, PoolID] = {}
         self._mapped = 0
 
     @property
@@ -34,11 +34,11 @@ class DeviceMappings:
     def set_slice(self, one: ResourceSlice) -> None:
         """New or changed."""
         self.remove_slice(one)
-        name, pool = one.metadata.name, (one.spec.driver, one.spec.pool.name)
+        name, pool = one.metadata.name, pool_of(one)
         devices = {
             device.name: device.node_allocatable_resource_mappings for device in one.spec.devices or ()
         }
-        self._pools.setdefault(pool, {})[name] = _Part(one.spec.pool.generation, devices)
+        self._pools.setdefault(pool, {})[name] = _Part(one.spec, devices)
         self._where[name] = pool
         self._mapped += any(devices.values())
 
@@ -52,7 +52,11 @@ class DeviceMappings:
         if not self._pools[pool]:
             del self._pools[pool]
 
-    def of(self, driver: str, pool: str, device: str) -> Mappings | None:
-        """What the device takes, by the newest slice that has it; None where no slice has it any more."""
-        parts = [one for one in self._pools.get((driver, pool), {}).values() if device in one.devices]
-        return max(parts, key=lambda one: one.generation).devices[device] if parts else None
+    def of(self, node: str, driver: str, pool: str, device: str) -> Mappings | None:
+        """What the device takes from the node, by the newest slice that has it; None where no slice for it has it any more.
+
+        An older slice is better than none: the claim has its device while the driver replaces the pool's slices.
+        """
+        parts = self._pools.get(PoolID(driver, pool), {}).values()
+        having = newest(one for one in parts if device in one.devices and may_be_for(node, one))
+        return having[0].devices[device] if having else None

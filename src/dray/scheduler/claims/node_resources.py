@@ -68,7 +68,7 @@ class NodeRoom:
         results = {**self._old, **new} if self._counts_old else new
         if info is None or mappings is None or not results:
             return ()
-        told = taken_by_claims(self._plan, results, mappings)
+        told = taken_by_claims(self._plan, node.metadata.name, results, mappings)
         if isinstance(told, Status) or not told:
             return told
         status = fits(self._plan.pod, told, info)
@@ -79,13 +79,13 @@ class NodeRoom:
 
 
 def taken_by_claims(
-    plan: PodClaims, results: Mapping[int, AllocationResult], mappings: DeviceMappings
+    plan: PodClaims, node: str, results: Mapping[int, AllocationResult], mappings: DeviceMappings
 ) -> Told | Status:
     """What the devices of these claims, by their places, take from the node; claims by name, without those that take nothing."""
     found: dict[str, NodeAllocatableResourceClaimStatus] = {}
     for place, result in results.items():
         claim = plan.claims[place]
-        taken = _taken(claim, result, mappings)
+        taken = _taken(claim, node, result, mappings)
         if isinstance(taken, Status):
             return taken
         if not taken:
@@ -101,11 +101,11 @@ def taken_by_claims(
 
 
 def _taken(
-    claim: ResourceClaim, allocation: AllocationResult, mappings: DeviceMappings
+    claim: ResourceClaim, node: str, allocation: AllocationResult, mappings: DeviceMappings
 ) -> ResourceList | Status:
     """By one claim. A device that no slice has any more counts only beside one that takes something: nobody knows what."""
     results = allocation.devices.results
-    known = [mappings.of(one.driver, one.pool, one.device) for one in results]
+    known = [mappings.of(node, one.driver, one.pool, one.device) for one in results]
     total: dict[str, Quantity] = {}
     if not any(known):
         return total

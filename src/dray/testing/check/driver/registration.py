@@ -9,6 +9,7 @@ from dray.api.names import driver_name
 from dray.api.resource import ResourceSlice
 from dray.api.validation import validate
 from dray.errors import Error
+from dray.semantics.pools import current
 from dray.testing.check.driver.subject import Driver, DriverSubject, each
 from dray.testing.check.program import NODE_NAME
 from dray.testing.check.registry import get_info, notify
@@ -120,7 +121,7 @@ async def slices_return(subject: DriverSubject, driver: Driver) -> list[str] | O
 
 
 def _devices_of(found: Sequence[ResourceSlice]) -> set[tuple[str, str]]:
-    return {(one.spec.pool.name, device.name) for one in found for device in one.spec.devices or ()}
+    return {(one.spec.pool.name, device.name) for one in current(found) for device in one.spec.devices or ()}
 
 
 RULES: tuple[Rule[DriverSubject], ...] = (

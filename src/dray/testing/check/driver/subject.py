@@ -13,6 +13,7 @@ from dray.api.resource import ResourceSlice
 from dray.client.client import Client
 from dray.client.requests import Selection
 from dray.errors import Error, UnavailableError
+from dray.semantics.pools import current
 from dray.testing.check.api_server import SmallApiServer
 from dray.testing.check.program import NODE_NAME, Program, Room, wait_until
 from dray.testing.check.registry import get_info, notify, registration_sockets
@@ -239,7 +240,7 @@ def free_devices(slices: Iterable[ResourceSlice]) -> list[tuple[str, str]]:
     """Pool and name of what can be given at the same time: nothing that a taint keeps pods from, one of each counter set."""
     found: list[tuple[str, str]] = []
     drawn: set[tuple[str, str]] = set()
-    for one in slices:
+    for one in current(slices):
         for device in one.spec.devices or ():
             sets = {(one.spec.pool.name, each.counter_set) for each in device.consumes_counters}
             if sets & drawn or any(taint.effect in _KEEPS_OFF for taint in device.taints):
