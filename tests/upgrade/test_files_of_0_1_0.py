@@ -83,7 +83,7 @@ def test_the_kubelets_state(node: Path) -> None:
     )
     (grant,) = saved.grants
     assert (grant.pod_uid, grant.resource, set(grant.ids)) == (COUNTED, RESOURCE, {"gpu-1", "gpu-2"})
-    assert len(saved.registered["devices.kubevirt.io/kvm"]) == 1000
+    assert len(saved.registered["devices.kubevirt.io/kvm"] or ()) == 1000
     health = health_record.decode((node / "kubelet/dra_health_state").read_bytes())
     moment = datetime(2026, 11, 20, 0, 4, 40, tzinfo=UTC)
     told = [health.get(DRIVER, "vm", f"gpu-{number}", moment).health for number in range(5)]
