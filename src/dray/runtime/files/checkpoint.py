@@ -183,8 +183,6 @@ class Checkpoint(Generic[T]):
             raise from_os_error(error, "sync the directory of", str(self._path), after=after) from error
 
     def _make_room(self, directory: int) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._temporary, dir_fd=directory)
         if self._unusable is not None:
             outcome = self._set_aside(directory, self._unusable)
             if outcome.moved_to is None:
