@@ -32,6 +32,7 @@ TIER_OF = {
     "oracle_scheduler": FAST,
     "runtime": FAST,
     "scheduler": FAST,
+    "semantics": FAST,
     "test_errors.py": FAST,
     "testing": FAST,
     "wire": FAST,

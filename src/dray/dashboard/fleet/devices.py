@@ -12,6 +12,7 @@ from dray.api.resource.slice import Device, DeviceAttribute, ResourceSlice
 from dray.api.resource.taint_rule import DeviceTaintRule
 from dray.api.taints import DeviceTaint, Effect
 from dray.dashboard.fleet.model import DeviceId, DeviceView, HolderView, TaintView
+from dray.semantics.device_names import natural_order
 
 _STANDARD: Final = "resource.kubernetes.io/"
 _SIMULATED: Final = "sim."
@@ -65,7 +66,7 @@ def pool_devices(
     for one, device in found:
         parent = _parent(device, one.spec.driver, names, by_uuid)
         views.append(_view(one, device, place, holds, rules, parent, blocked.get(device.name)))
-    return sorted(views, key=lambda view: _natural(view.name))
+    return sorted(views, key=lambda view: natural_order(view.name))
 
 
 def _view(
@@ -216,10 +217,3 @@ def _has_room(device: Device, held: Sequence[Hold]) -> bool:
         if taken >= capacity.value.nano:
             return False
     return True
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """gpu-2 before gpu-10."""
-    head = name.rstrip("0123456789")
-    digits = name[len(head) :]
-    return head, int(digits or 0), digits
