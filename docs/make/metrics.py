@@ -21,7 +21,6 @@ from dray.controllers.guard.server import GuardServer
 from dray.controllers.metrics import ControllerMetrics
 from dray.controllers.queues import MeteredQueue
 from dray.deviceplugin.metrics import PluginMetrics
-from dray.deviceplugin.state import Phase
 from dray.dra.metrics import DraMetrics
 from dray.kubelet.claims.meters import Meters
 from dray.kubelet.metrics import KubeletMetrics
@@ -31,6 +30,7 @@ from dray.runtime.metrics import Metrics, Sample
 from dray.runtime.quarantine import show_set_aside
 from dray.scheduler.metrics import SchedulerMetrics
 from dray.scheduler.queue.waiting import Place
+from dray.wire.registration_state import RegistrationPhase
 
 Site = tuple[str, int]
 
@@ -131,7 +131,7 @@ def _agent(metrics: Register) -> None:
     device = _having(kind="", resource="", health=_having(value=""))
     feed = _having(current=_having(devices=[device]))
     AgentMetrics(metrics).follow(feed, _having(looks=0, seconds=0.0), _having(loads=0, refusals=0))
-    PluginMetrics(metrics).follow(lambda: {"": _having(phase=Phase.REGISTERED)})
+    PluginMetrics(metrics).follow(lambda: {"": _having(phase=RegistrationPhase.REGISTERED)})
     DraMetrics(metrics).follow(lambda: {"": True}, lambda: {"": 0}, lambda: {"": _ASIDE})
 
 

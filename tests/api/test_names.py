@@ -66,6 +66,30 @@ def test_share_ids(value: str, fault: str | None) -> None:
     assert faults == [] if fault is None else len(faults) == 1 and faults[0].startswith(fault)
 
 
+@pytest.mark.parametrize(
+    ("uid", "is_safe"),
+    [
+        (UUID, True),
+        ("A1", True),
+        ("u", True),
+        ("u" * 128, True),
+        ("u" * 129, False),
+        ("", False),
+        ("..", False),
+        ("a.b", False),
+        ("a/b", False),
+        ("../../etc", False),
+        ("a_b", False),
+        ("a\0b", False),
+        ("a\n", False),
+        ("-a", False),
+        ("a-", False),
+    ],
+)
+def test_uids_in_names_of_files(uid: str, is_safe: bool) -> None:
+    assert names.is_uid_for_files(uid) is is_safe
+
+
 @pytest.mark.parametrize("name", ["nvidia.com/gpu", "example.com/a_b.c", "devices.kubevirt.io/kvm", "a/b"])
 def test_device_plugin_resource_names(name: str) -> None:
     assert names.extended_resource_name(name) == []

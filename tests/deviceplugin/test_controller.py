@@ -13,13 +13,13 @@ from dray.deviceplugin.directory import following
 from dray.deviceplugin.lifetime import Timing
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import CarryOut, Offer
-from dray.deviceplugin.state import Phase
 from dray.drivers.contract import Device, Prepared
 from dray.errors import InvariantError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics
 from dray.runtime.tasks import running
+from dray.wire.registration_state import RegistrationPhase
 from tests.deviceplugin.conftest import TapeDriver, nothing, tape
 from tests.small_kubelet import SmallKubelet
 from tests.waiting import wait_until
@@ -146,7 +146,7 @@ async def test_states_and_metrics(kubelet: SmallKubelet) -> None:
         kubelet.refuse = "not now"
         controller.want([tape_offer(1)])
         assert str(controller.states()["example.com/tape"]) == "starting"
-        await wait_until(lambda: controller.states()["example.com/tape"].phase is Phase.FAILED)
+        await wait_until(lambda: controller.states()["example.com/tape"].phase is RegistrationPhase.FAILED)
         state = controller.states()["example.com/tape"]
         assert "not now" in state.reason
         assert state.retry_s == 0.05

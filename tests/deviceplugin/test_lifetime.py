@@ -13,13 +13,13 @@ from dray.cdi.edits import ContainerEdits
 from dray.deviceplugin.directory import following
 from dray.deviceplugin.lifetime import PluginLifetime, Timing
 from dray.deviceplugin.plugin import CarryOut, Offer, ResourcePlugin
-from dray.deviceplugin.state import REGISTERED, WAITING, Phase
 from dray.drivers.contract import Health, Prepared
 from dray.errors import Error
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import Clock, FakeClock, SystemClock, settle
 from dray.runtime.tasks import running
 from dray.wire.deviceplugin import KUBELET_SOCKET
+from dray.wire.registration_state import REGISTERED, WAITING, RegistrationPhase
 from dray.wire.serve import serve
 from tests.deviceplugin.conftest import TapeDriver, nothing, tape
 from tests.small_kubelet import SmallKubelet
@@ -247,7 +247,7 @@ async def test_the_state_says_what_is_waited_for(kubelet: SmallKubelet, feed: In
             await wait_until(lambda: lifetime.state == REGISTERED)
         await wait_until(lambda: lifetime.state == WAITING)
         (kubelet.directory / KUBELET_SOCKET).touch()  # a name, but nobody who listens
-        await wait_until(lambda: lifetime.state.phase is Phase.FAILED)
+        await wait_until(lambda: lifetime.state.phase is RegistrationPhase.FAILED)
         assert KUBELET_SOCKET in lifetime.state.reason
         assert lifetime.state.retry_s in TIMING.after_failures
 

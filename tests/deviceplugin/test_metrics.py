@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from dray.deviceplugin.metrics import NoMetrics, PluginMetrics
-from dray.deviceplugin.state import REGISTERED, Phase, PluginState
 from dray.errors import HardwareError
 from dray.runtime.metrics import Metrics
+from dray.wire.registration_state import REGISTERED, RegistrationPhase, RegistrationState
 
 NAMES = {
     "dray_deviceplugin_allocations_total",
@@ -21,7 +21,7 @@ NAMES = {
 def test_names_and_values() -> None:
     metrics = Metrics()
     plugins = PluginMetrics(metrics)
-    plugins.follow(lambda: {"b": PluginState(Phase.REFUSED, "taken"), "a": REGISTERED})
+    plugins.follow(lambda: {"b": RegistrationState(RegistrationPhase.REFUSED, "taken"), "a": REGISTERED})
     one = plugins.of("a")
     with one.allocating():
         pass

@@ -22,11 +22,11 @@ from dray.deviceplugin.rivals import (
     reason,
     standing,
 )
-from dray.deviceplugin.state import Phase, PluginState
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import Clock, FakeClock, SystemClock, settle
 from dray.runtime.tasks import running
 from dray.wire.neighbour import Neighbour
+from dray.wire.registration_state import RegistrationPhase, RegistrationState
 from dray.wire.serve import serve
 from tests.deviceplugin import rival_plugin
 from tests.deviceplugin.conftest import TapeDriver, nothing, tape
@@ -139,7 +139,7 @@ async def rival(kubelet: SmallKubelet, *ids: str, socket: str = "vendor-tape.soc
         await process.communicate()
 
 
-def state(controller: PluginController) -> PluginState:
+def state(controller: PluginController) -> RegistrationState:
     return controller.states()[RESOURCE]
 
 
@@ -158,7 +158,7 @@ async def test_a_resource_of_another_is_refused_until_the_kubelet_gave_it_up(
         async with serving(kubelet, feed) as controller:
             await wait_until(lambda: state(controller).retry_s == TIMING.after_failures[1])  # the second try
             found = state(controller)
-            assert found.phase is Phase.REFUSED
+            assert found.phase is RegistrationPhase.REFUSED
             assert f"(pid {pid}) on vendor-tape.sock: the kubelet has 2 healthy devices" in found.reason
             assert kubelet.registered == [RESOURCE]
             refusals = [one for one in caplog.records if one.levelno == logging.ERROR]
@@ -176,7 +176,7 @@ async def test_a_socket_of_another_is_refused_with_its_process(
         rival(kubelet, "other1", socket=SOCKET) as pid,
         serving(kubelet, feed) as controller,
     ):
-        await wait_until(lambda: state(controller).phase is Phase.REFUSED)
+        await wait_until(lambda: state(controller).phase is RegistrationPhase.REFUSED)
         told = state(controller).reason
         assert told.startswith(f"the socket {kubelet.directory / SOCKET} of {RESOURCE} is in use by ")
         assert f"{rival_plugin.__name__} " in told
@@ -191,7 +191,7 @@ async def test_a_socket_that_becomes_free_is_taken_at_once(
     async with kubelet.running(), AsyncExitStack() as other:
         await other.enter_async_context(serve(kubelet.directory / SOCKET, []))
         async with serving(kubelet, feed, patient) as controller:
-            await wait_until(lambda: state(controller).phase is Phase.REFUSED)
+            await wait_until(lambda: state(controller).phase is RegistrationPhase.REFUSED)
             assert controller.is_in_line
             assert not controller.is_initialized
             await other.aclose()
@@ -210,7 +210,7 @@ async def test_our_own_past_is_waited_for_and_never_refused(
         async with serving(kubelet, feed, replace(TIMING, patience=30.0)) as controller:
             asked = kubelet.asked
             await wait_until(lambda: kubelet.asked > asked + 1)
-            assert state(controller).phase is Phase.STARTING
+            assert state(controller).phase is RegistrationPhase.STARTING
             kubelet.healthy[RESOURCE] = []
             await wait_until(lambda: controller.is_initialized)
 
@@ -229,7 +229,7 @@ async def test_displaced_it_keeps_still_and_comes_back(
     async with kubelet.running(), serving(kubelet, feed) as controller:
         await wait_until(lambda: controller.is_initialized and len(kubelet.healthy.get(RESOURCE, ())) == 2)
         async with rival(kubelet, "other1") as pid:
-            await wait_until(lambda: state(controller).phase is Phase.REFUSED)
+            await wait_until(lambda: state(controller).phase is RegistrationPhase.REFUSED)
             assert f"(pid {pid}) on vendor-tape.sock" in state(controller).reason
             assert not controller.is_initialized
             feed.publish([tape(1)])
@@ -255,7 +255,7 @@ async def test_dropped_and_then_another_s_is_displaced_too(
         await wait_until(lambda: controller.is_initialized and bool(kubelet.healthy.get(RESOURCE)))
         kubelet.drop(RESOURCE)
         kubelet.healthy[RESOURCE] = ["other1"]
-        await wait_until(lambda: state(controller).phase is Phase.REFUSED)
+        await wait_until(lambda: state(controller).phase is RegistrationPhase.REFUSED)
         assert "none that listens in the plugin directory" in state(controller).reason
         assert kubelet.registered == [RESOURCE]
     assert "displaced by another plugin" in [one.getMessage() for one in caplog.records]
@@ -266,7 +266,7 @@ async def test_displaced_it_leaves_without_an_empty_list(kubelet: SmallKubelet, 
     async with kubelet.running(), serving(kubelet, feed) as controller:
         await wait_until(lambda: controller.is_initialized)
         async with rival(kubelet, "other1"):
-            await wait_until(lambda: state(controller).phase is Phase.REFUSED)
+            await wait_until(lambda: state(controller).phase is RegistrationPhase.REFUSED)
             controller.want([])
             await wait_until(lambda: not (kubelet.directory / SOCKET).exists())
             await settle(200)  # an empty list would have been sent before, and was read by now

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from dray.dra.lifetime import DraDriver, Timing
-from dray.dra.register import DriverSockets, Phase
+from dray.dra.register import DriverSockets
 from dray.dra.serve import ClaimCalls
 from dray.errors import ConflictError, Error, InvalidError, InvariantError, UnavailableError
 from dray.kubelet.claims.manager import ClaimManager
@@ -28,6 +28,7 @@ from dray.runtime.clock import FakeClock, SystemClock, settle
 from dray.testing.check.driver.run import check_command
 from dray.testing.check.rules import Pace, Verdict
 from dray.wire.registration import DRA_PLUGIN
+from dray.wire.registration_state import RegistrationPhase
 from tests.campaign import campaign
 from tests.dra.tiny import DRIVER, QUICK, Claims, Tape, failing
 from tests.kubelet.claims.world import World, claim_of, direct, pod_of
@@ -127,7 +128,7 @@ async def test_a_kubelet_that_comes_later_and_comes_again(tmp_path: Path) -> Non
     tape, registered = Tape(), []
     driver = driver_of(tmp_path, tape, on_registered=lambda: registered.append(1))
     async with driver:
-        assert driver.state.phase is Phase.WAITING
+        assert driver.state.phase is RegistrationPhase.WAITING
         for turn in (1, 2):
             async with node(tmp_path) as kubelet:
                 await wait_until(lambda: kubelet.is_usable() and len(registered) == turn)  # noqa: B023
@@ -377,7 +378,7 @@ async def test_a_later_fault_is_told_and_tried_again(tmp_path: Path) -> None:
         await wait_until(kubelet.is_usable)
         path.unlink()
         path.write_text("no socket")
-        await wait_until(lambda: driver.state.phase is Phase.FAILED)
+        await wait_until(lambda: driver.state.phase is RegistrationPhase.FAILED)
         assert "exists and is no socket" in str(driver.state)
         path.unlink()
         await wait_until(lambda: driver.is_registered and kubelet.is_usable())
@@ -396,7 +397,7 @@ async def test_a_refusal_is_told_and_the_kubelet_is_asked_again(
 
     async with driver:
         async with PluginWatcher(path.parent, {}, SystemClock()).running():
-            await wait_until(lambda: driver.state.phase is Phase.REFUSED and bool(clock.sleepers))
+            await wait_until(lambda: driver.state.phase is RegistrationPhase.REFUSED and bool(clock.sleepers))
             assert "no handler registered for plugin type: DRAPlugin" in driver.state.reason
             before = path.lstat().st_ctime_ns
             await clock.advance(TIMING.refused)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from dray.dra.register import DriverSockets, DriverState, Phase, Registrar
+from dray.dra.register import DriverSockets, Registrar
 from dray.errors import InvalidError
 from dray.wire import dra, health
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest, RegistrationStatus
 from dray.wire.registration import first_known
+from dray.wire.registration_state import RegistrationPhase, RegistrationState
 
 KUBELET = Path("/var/lib/kubelet")
 UID = "7c1c6c0e-5a5f-4f43-9f0e-0c9c6f1c2b11"
@@ -89,16 +90,16 @@ async def test_the_kubelets_verdict() -> None:
     told: list[int] = []
     registrar = Registrar(PLAIN, lambda: told.append(1))
     registrar.begin()
-    assert registrar.state == DriverState(Phase.WAITING)
+    assert registrar.state == RegistrationState(RegistrationPhase.WAITING)
     await registrar.notify_registration_status(RegistrationStatus(plugin_registered=True))
     await registrar.notify_registration_status(RegistrationStatus(plugin_registered=True))
-    assert (registrar.state.phase, len(told)) == (Phase.REGISTERED, 2)
+    assert (registrar.state.phase, len(told)) == (RegistrationPhase.REGISTERED, 2)
     await registrar.notify_registration_status(RegistrationStatus(error="no\nthanks"))
     assert str(registrar.state) == "refused: the kubelet refused the driver: no thanks"
     async with asyncio.timeout(60):
         await registrar.wait_refused()
     registrar.begin()  # the reason stays until there is another word
-    assert registrar.state.phase is Phase.REFUSED
+    assert registrar.state.phase is RegistrationPhase.REFUSED
     await registrar.notify_registration_status(RegistrationStatus(plugin_registered=True))
     assert str(registrar.state) == "registered"
     assert len(told) == 3

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.hardware.parse import cpu_list, decimal, hexadecimal, is_pci_address, link_name, pair, pairs
+from dray.hardware.parse import (
+    cpu_list,
+    decimal,
+    hexadecimal,
+    is_pci_address,
+    link_name,
+    pair,
+    pairs,
+    pci_address,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +63,29 @@ def test_pairs_of_ids() -> None:
     assert [pair(text) for text in ("10DE", "10DE:", "10DE:2330:1", "x:y", "")] == [None] * 5
 
 
-def test_addresses() -> None:
-    assert all(map(is_pci_address, ("0000:05:00.0", "10000:e1:1f.7")))
-    assert not any(
-        map(is_pci_address, ("05:00.0", "0000:05:00.8", "0000:05:20.0", "0000:05:00.0\n", "0000:0A:00.0", ""))
-    )
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("0000:05:00.0", "0000:05:00.0"),
+        ("0000:0A:1F.7", "0000:0a:1f.7"),
+        # NVML's domain has eight digits; the kernel's has four, or more where it needs more (a VMD's is 10000).
+        ("00000000:00:06.0", "0000:00:06.0"),
+        ("00000001:AF:1D.3", "0001:af:1d.3"),
+        ("00010000:01:00.0", "10000:01:00.0"),
+        ("10000:e1:1f.7", "10000:e1:1f.7"),
+        # A bus has 32 devices with 8 functions each.
+        ("0000:05:20.0", None),
+        ("0000:05:00.8", None),
+        ("05:00.0", None),
+        ("0000:05:00", None),
+        ("0000:05:00.0\n", None),
+        ("../../../0000:05:00.0", None),
+        ("", None),
+    ],
+)
+def test_pci_addresses_are_as_the_kernel_spells_them(text: str, address: str | None) -> None:
+    assert pci_address(text) == address
+    assert is_pci_address(text) == (text == address)
 
 
 def test_the_name_at_the_end_of_a_link() -> None:

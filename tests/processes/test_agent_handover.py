@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
-from dray.deviceplugin.state import Phase
 from dray.processes.agent import Agent, run_agent
 from dray.runtime.tasks import running
+from dray.wire.registration_state import RegistrationPhase
 from dray.wire.serve import serve
 from tests.processes.conftest import Node
 
@@ -34,7 +34,7 @@ async def test_the_next_one_is_ready_while_the_old_one_serves_and_takes_over_at_
         async with agent_of(node, "new") as new:
             await node.wait(lambda: RESOURCE in new.plugins.states(), "its offers")
             await node.wait(lambda: new.why_unready() == "", "the new one")
-            assert new.plugins.states()[RESOURCE].phase is Phase.REFUSED
+            assert new.plugins.states()[RESOURCE].phase is RegistrationPhase.REFUSED
             assert node.kubelet.registered.count(RESOURCE) == 1, "the old one is not disturbed"
             assert (await node.kubelet.allocate(RESOURCE, "gpu-0")).envs
             await old_life.aclose()

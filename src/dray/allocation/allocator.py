@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from dray.allocation.bounds import Bounds
 from dray.allocation.budget import UNLIMITED, Budget, Spending
-from dray.allocation.candidates import Candidate, CandidatesFor, DeviceList, Selectors, devices_of
+from dray.allocation.candidates import Candidate, Candidates, CandidatesFor, DeviceList, Selectors, devices_of
 from dray.allocation.constraints import constraints_of
 from dray.allocation.faults import AllocationError, NodeAllocationError
 from dray.allocation.features import NO_FEATURES, Features, Tier
@@ -143,36 +143,48 @@ class Call:
         claims: Sequence[ResourceClaim],
         budget: Budget | None = None,
     ) -> None:
-        self._budget: Spending = (budget or allocator.budget).part(allocator.seconds)
-        rules = self._rules = allocator.rules
-        self.pools = gather_pools(
-            allocator.slices, node, rules.features, rules.tier, rules.profile, self._budget
-        )
-        self.candidates = allocator.candidates(self.pools, node, self._budget)
-        # Before there are picks, a ledger tells what is left of each capacity.
-        self._empty = Ledger(rules, self.candidates.devices, [()] * len(claims))
-        planner = Planner(rules.features, rules.tier, allocator.classes, self._everything)
+        spending: Spending = (budget or allocator.budget).part(allocator.seconds)
+        rules = allocator.rules
+        self.pools = gather_pools(allocator.slices, node, rules.features, rules.tier, rules.profile, spending)
+        self.candidates = allocator.candidates(self.pools, node, spending)
+        empty = Ledger(rules, self.candidates.devices, [()] * len(claims))
+        all_devices = AllDevices(self.pools, self.candidates, empty, rules, spending)
+        planner = Planner(rules.features, rules.tier, allocator.classes, all_devices.of)
         plan: list[PlannedClaim] = []
         constraints = []
         for number, claim in enumerate(claims):
             asked = claim.spec.devices
-            self._budget.charge(PLANNING * (len(asked.requests) + len(asked.constraints)))
+            spending.charge(PLANNING * (len(asked.requests) + len(asked.constraints)))
             plan.append(planner.plan(number, claim))
             constraints.append(constraints_of(claim, rules.features, rules.tier, rules.profile))
         self.plan = tuple(plan)
         self.ledger = Ledger(rules, self.candidates.devices, constraints)
-        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules, self._budget)
+        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules, spending)
 
-    def _everything(self, request: Request) -> tuple[Candidate, ...]:
-        """The devices of an `All` request; an unusable pool in their way is an error."""
+
+class AllDevices:
+    """The devices of `All` requests on one node."""
+
+    def __init__(
+        self, pools: Sequence[Pool], candidates: Candidates, empty: Ledger, rules: Rules, budget: Spending
+    ) -> None:
+        """`empty` is a ledger without picks: it tells what is left of each capacity."""
+        self._pools = pools
+        self._candidates = candidates
+        self._empty = empty
+        self._rules = rules
+        self._budget = budget
+
+    def of(self, request: Request) -> tuple[Candidate, ...]:
+        """Those that this request gets; an unusable pool in their way is an error."""
         found: list[Candidate] = []
-        devices = iter(self.candidates.devices)
+        devices = iter(self._candidates.devices)
         held: Candidate | None = next(devices, None)
-        for pool in self.pools:
+        for pool in self._pools:
             self._check_pool(request, pool)
             while held is not None and held.pool is pool:
                 self._budget.charge()
-                if self.candidates.matches(request, held) and self._is_one_of_all(request, held):
+                if self._candidates.matches(request, held) and self._is_one_of_all(request, held):
                     found.append(held)
                 held = next(devices, None)
         return tuple(found)
@@ -191,7 +203,7 @@ class Call:
         """Whether an unusable pool may have devices for the request: by those seen; if none was, nobody knows."""
         devices = devices_of(replace(pool, slices=pool.seen), 0, self._rules.features)
         try:
-            return not devices or not all(self.candidates.rejected_by(request, one) for one in devices)
+            return not devices or not all(self._candidates.rejected_by(request, one) for one in devices)
         except AllocationError:
             return True
 

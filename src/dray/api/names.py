@@ -37,6 +37,7 @@ _is_config_key: Final = re.compile(_CONFIG_KEY).fullmatch
 _is_uuid: Final = re.compile(
     r"[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"
 ).fullmatch
+_is_uid_for_files: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])?").fullmatch
 
 _LABEL_RULE: Final = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
@@ -246,6 +247,11 @@ def _uuid_fault(value: str, length: int) -> str:
     if length == 38 and (value[0], value[-1]) != ("{", "}"):
         return "invalid bracketed UUID format"
     return "invalid UUID format" if length in (32, 36, 38, 45) else f"invalid UUID length: {length}"
+
+
+def is_uid_for_files(value: str) -> bool:
+    """Whether a UID can be part of the names of files and CDI devices. Kubernetes has no rule for UIDs; its own are UUIDs."""
+    return _is_uid_for_files(value) is not None
 
 
 def is_native_resource(name: str) -> bool:

@@ -12,10 +12,11 @@ from dray.api.meta import format_time
 from dray.apiserver.http.showing.ages import age
 from dray.cli.tables import BOLD, Column, Row, Table, clean, painted
 from dray.cli.views.claim_words import about, users, why_claim_waits
-from dray.cli.views.fleet import FleetDevice, fleet, natural
+from dray.cli.views.fleet import FleetDevice, fleet
 from dray.cli.views.fleet_rows import HOLLOW, node_state
 from dray.cli.views.objects import Objects
 from dray.cli.views.rows import events_table
+from dray.semantics.device_names import natural_order
 from dray.semantics.devices import Totals, totals
 
 EVENTS_SHOWN: Final = 8
@@ -64,10 +65,10 @@ class Picture:
 
 
 SORTS: Final[Mapping[str, tuple[str, Callable[[NodeUse], Any]]]] = {
-    "h": ("held", lambda one: (-one.use.held, natural(one.name))),
-    "f": ("free", lambda one: (-one.use.free, natural(one.name))),
-    "u": ("unhealthy", lambda one: (-_not_healthy(one.use), one.state == "Ready", natural(one.name))),
-    "n": ("name", lambda one: natural(one.name)),
+    "h": ("held", lambda one: (-one.use.held, natural_order(one.name))),
+    "f": ("free", lambda one: (-one.use.free, natural_order(one.name))),
+    "u": ("unhealthy", lambda one: (-_not_healthy(one.use), one.state == "Ready", natural_order(one.name))),
+    "n": ("name", lambda one: natural_order(one.name)),
 }
 """The keys that sort nodes, by what."""
 

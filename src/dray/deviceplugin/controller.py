@@ -12,12 +12,12 @@ from dray.deviceplugin.lifetime import PluginLifetime, Timing
 from dray.deviceplugin.metrics import PluginMetrics
 from dray.deviceplugin.plugin import CarryOut, Giving, Offer, ResourcePlugin
 from dray.deviceplugin.rivals import KubeletView, Rivals
-from dray.deviceplugin.state import STARTING, Phase, PluginState
 from dray.errors import InvariantError
 from dray.inventory.inventory import InventoryFeed
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import STOP_TIMEOUT, single
+from dray.wire.registration_state import STARTING, RegistrationPhase, RegistrationState
 
 _log = get_log("deviceplugin")
 
@@ -73,9 +73,12 @@ class PluginController:
     @property
     def is_in_line(self) -> bool:
         """Whether each wanted resource that the kubelet has not from us is served by somebody else, whose end we wait for."""
-        return all(state.phase in (Phase.REGISTERED, Phase.REFUSED) for state in self.states().values())
+        return all(
+            state.phase in (RegistrationPhase.REGISTERED, RegistrationPhase.REFUSED)
+            for state in self.states().values()
+        )
 
-    def states(self) -> Mapping[str, PluginState]:
+    def states(self) -> Mapping[str, RegistrationState]:
         """How each wanted resource stands with the kubelet, by name."""
         return {
             resource: self._running[resource].lifetime.state if resource in self._running else STARTING

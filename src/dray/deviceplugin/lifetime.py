@@ -8,7 +8,6 @@ follows KubeVirt's table, cut short by a kubelet that appears.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import NoReturn
 from dray.deviceplugin.directory import PluginDirectory
 from dray.deviceplugin.plugin import ResourcePlugin
 from dray.deviceplugin.rivals import LookOut, Rivals, Standing
-from dray.deviceplugin.state import REGISTERED, STARTING, WAITING, Phase, PluginState
 from dray.errors import ConflictError, Error, UnavailableError
 from dray.runtime.clock import Clock
 from dray.runtime.logs import get_log
@@ -33,6 +31,14 @@ from dray.wire.deviceplugin import (
 )
 from dray.wire.gen.deviceplugin_v1beta1_pb2 import Empty, RegisterRequest
 from dray.wire.neighbour import who_listens
+from dray.wire.registration_state import (
+    REGISTERED,
+    STARTING,
+    WAITING,
+    OwnSocket,
+    RegistrationPhase,
+    RegistrationState,
+)
 from dray.wire.serve import serve
 
 _log = get_log("deviceplugin")
@@ -90,7 +96,7 @@ class PluginLifetime:
     @property
     def is_registered(self) -> bool:
         """Whether the kubelet has the resource from us now."""
-        return self.state.phase is Phase.REGISTERED
+        return self.state.phase is RegistrationPhase.REGISTERED
 
     async def run(self) -> NoReturn:
         """Until cancelled; then the kubelet is told an empty list, and the socket is gone."""
@@ -118,20 +124,20 @@ class PluginLifetime:
         path = self._directory.path / plugin.offer.socket
         async with _served(plugin, path):
             try:
-                ours = _inode(path)
-                await self._wait_seen(path, ours)
-                if _is_at(path, ours):
+                ours = OwnSocket.at(path)
+                await self._wait_seen(ours)
+                if ours.is_there:
                     await self._call_oneself(path)
                 wanted = True
-                while wanted and _is_at(path, ours):
+                while wanted and ours.is_there:
                     if self._directory.get(KUBELET_SOCKET) is None:
                         self.state = WAITING
                     await self._directory.wait_until(
-                        lambda: not _is_at(path, ours) or self._directory.get(KUBELET_SOCKET) is not None
+                        lambda: not ours.is_there or self._directory.get(KUBELET_SOCKET) is not None
                     )
-                    if _is_at(path, ours):
-                        wanted = await self._stay_registered(plugin, path, ours)
-                why = "the kubelet ended the list" if _is_at(path, ours) else "socket is gone"
+                    if ours.is_there:
+                        wanted = await self._stay_registered(plugin, ours)
+                why = "the kubelet ended the list" if ours.is_there else "socket is gone"
             except asyncio.CancelledError:
                 plugin.streams.dismiss()
                 await plugin.wait_idle(self._timing.work)
@@ -142,7 +148,7 @@ class PluginLifetime:
                 await plugin.streams.retire(self._timing.goodbye)
         _log.info("will serve again", resource=plugin.offer.resource, path=path, why=why)
 
-    async def _stay_registered(self, plugin: ResourcePlugin, path: Path, ours: int | None) -> bool:
+    async def _stay_registered(self, plugin: ResourcePlugin, ours: OwnSocket) -> bool:
         """False when the kubelet has given us up: it asks nobody twice, so all begins anew, with the old stream closed."""
         kubelet = self._tried = self._generation(KUBELET_SOCKET)
         await self._refuse_rivals(plugin)
@@ -154,7 +160,7 @@ class PluginLifetime:
         self.state = REGISTERED
         await wait_first(
             self._directory.wait_until(
-                lambda: not _is_at(path, ours) or self._generation(KUBELET_SOCKET) != kubelet
+                lambda: not ours.is_there or self._generation(KUBELET_SOCKET) != kubelet
             ),
             plugin.streams.wait_ended(),
             self._wait_lost(plugin),
@@ -201,7 +207,7 @@ class PluginLifetime:
         if isinstance(error, ConflictError):
             self._tell_refused(plugin, str(error), delay)
             return
-        self.state = PluginState(Phase.FAILED, str(error), delay)
+        self.state = RegistrationState(RegistrationPhase.FAILED, str(error), delay)
         _log.warning("will try again", resource=plugin.offer.resource, delay_s=delay, error=str(error))
 
     def _tell_refused(self, plugin: ResourcePlugin, why: str, delay: float) -> None:
@@ -210,7 +216,7 @@ class PluginLifetime:
             displaced = self._had_us is not None and self._had_us == self._tried
             text = "displaced by another plugin" if displaced else "refused"
             _log.error(text, resource=plugin.offer.resource, error=why)
-        self.state = PluginState(Phase.REFUSED, why, delay)
+        self.state = RegistrationState(RegistrationPhase.REFUSED, why, delay)
 
     async def _register(self, plugin: ResourcePlugin) -> None:
         request = RegisterRequest(
@@ -228,28 +234,30 @@ class PluginLifetime:
         async with connect(path, timeout=self._timing.calls) as channel:
             await DevicePluginClient(channel).get_device_plugin_options(Empty())
 
-    async def _wait_seen(self, path: Path, ours: int | None) -> None:
+    async def _wait_seen(self, ours: OwnSocket) -> None:
         """Until the watch shows the socket we just made, or it is gone already: from then on its end is noticed.
 
         The watch may show an older file that had the same number; that one's end wakes us just as well.
         """
 
         def is_seen() -> bool:
-            entry = self._directory.get(path.name)
-            return (entry is not None and entry.inode == ours) or not _is_at(path, ours)
+            entry = self._directory.get(ours.path.name)
+            return (entry is not None and entry.inode == ours.inode) or not ours.is_there
 
         try:
             async with asyncio.timeout(self._timing.calls):
                 await self._directory.wait_until(is_seen)
         except TimeoutError as error:
-            raise UnavailableError(f"the watch of {path.parent} does not show {path.name}") from error
+            raise UnavailableError(
+                f"the watch of {ours.path.parent} does not show {ours.path.name}"
+            ) from error
 
     async def _pause(self, delay: float, seen: int | None, socket: str) -> None:
         """Wait, but not once there is another kubelet than the one seen last, so each shortens one pause at most; nor once
         the socket is gone that another plugin had, so that the resource is not missed for long.
         """
         had = self._directory.get(socket)
-        is_rivals = self.state.phase is Phase.REFUSED and had is not None
+        is_rivals = self.state.phase is RegistrationPhase.REFUSED and had is not None
         news = self._directory.wait_until(
             lambda: (
                 (self._directory.get(KUBELET_SOCKET) is not None and self._generation(KUBELET_SOCKET) != seen)
@@ -279,15 +287,3 @@ async def _served(plugin: ResourcePlugin, path: Path) -> AsyncIterator[None]:
                 "stop that plugin or take the resource out of the config"
             ) from error
         yield
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return os.lstat(path).st_ino
-    except OSError:
-        return None
-
-
-def _is_at(path: Path, ours: int | None) -> bool:
-    """Whether our socket still has its name. Exact: the kernel gives its number to nobody while we hold it open."""
-    return ours is not None and _inode(path) == ours

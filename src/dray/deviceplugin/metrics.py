@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from prometheus_client import Counter, Histogram
 
-from dray.deviceplugin.state import Phase, PluginState
 from dray.runtime.metrics import Metrics
+from dray.wire.registration_state import RegistrationPhase, RegistrationState
 
 PREFIX = "dray_deviceplugin"
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -48,13 +48,13 @@ class PluginMetrics:
         """Those of one resource; all of its series begin at zero."""
         return ResourceMetrics(self, resource)
 
-    def follow(self, states: Callable[[], Mapping[str, PluginState]]) -> None:
+    def follow(self, states: Callable[[], Mapping[str, RegistrationState]]) -> None:
         """Show `states` at each scrape: 1 for a resource that the kubelet has, 0 for one that it should have."""
         self._metrics.series(
             f"{PREFIX}_registered",
             "Whether the kubelet has the resource.",
             lambda: [
-                ({"resource": resource}, float(state.phase is Phase.REGISTERED))
+                ({"resource": resource}, float(state.phase is RegistrationPhase.REGISTERED))
                 for resource, state in sorted(states().items())
             ],
         )

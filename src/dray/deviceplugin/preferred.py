@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from dray.errors import InvalidError
+from dray.semantics.device_names import natural_order
 
 
 class Spot(NamedTuple):
@@ -28,7 +27,7 @@ def prefer(
     Near what must be included first. Then the smallest PCIe root that has enough, so that larger ones stay whole; else
     the smallest NUMA node that has enough, from its fullest roots; else the fullest nodes.
     """
-    free = sorted({*available} - {*must_include}, key=_natural)
+    free = sorted({*available} - {*must_include}, key=natural_order)
     chosen = list(dict.fromkeys(must_include))
     if size < len(chosen) or len(free) + len(chosen) < size:
         raise InvalidError(
@@ -71,10 +70,3 @@ def _grouped(names: Sequence[str], key: Callable[[str], Spot]) -> list[list[str]
     for name in names:
         groups.setdefault(key(name), []).append(name)
     return [groups[spot] for spot in sorted(groups)]
-
-
-@lru_cache(maxsize=8192)  # the kubelet asks with all free ids each time, and there may be thousands
-def _natural(name: str) -> tuple[list[tuple[int, str]], str]:
-    """`kvm2` before `kvm10`."""
-    parts = [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
-    return parts, name

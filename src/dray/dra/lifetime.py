@@ -8,7 +8,6 @@ kubelet calls the newer process meanwhile.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import NoReturn
 
 from dray.dra.metrics import DriverMetrics, NoMetrics
 from dray.dra.owners import refuse_second
-from dray.dra.register import DriverSockets, DriverState, Phase, Registrar
+from dray.dra.register import DriverSockets, Registrar
 from dray.dra.serve import ClaimCalls
 from dray.errors import ConflictError, Error
 from dray.runtime.backoff import Backoff, BackoffPolicy
@@ -31,6 +30,7 @@ from dray.wire.health import HealthService, ResourceHealth
 from dray.wire.limits import Limits
 from dray.wire.neighbour import who_listens
 from dray.wire.registration import RegistrationService
+from dray.wire.registration_state import OwnSocket, RegistrationPhase, RegistrationState
 from dray.wire.serve import serve
 from dray.wire.service import Service
 from dray.wire.socket_files import remove_dead
@@ -92,18 +92,18 @@ class DraDriver:
         if health is not None:
             self._services.append(HealthService(health))
         self._up = asyncio.Event()
-        self._fault: DriverState | None = None
+        self._fault: RegistrationState | None = None
         self._stack = AsyncExitStack()
 
     @property
-    def state(self) -> DriverState:
+    def state(self) -> RegistrationState:
         """How it stands with the kubelet."""
         return self._fault or self._registrar.state
 
     @property
     def is_registered(self) -> bool:
         """Whether the kubelet took it, as far as we were told."""
-        return self.state.phase is Phase.REGISTERED
+        return self.state.phase is RegistrationPhase.REGISTERED
 
     async def __aenter__(self) -> DraDriver:
         if warning := self.sockets.warning():
@@ -147,8 +147,8 @@ class DraDriver:
         for directory in (ours.registry, ours.data_dir):
             await remove_dead(directory, ours.is_former)
         async with self._served(ours.endpoint, self._services, DATA_MODE):
-            endpoint = _inode(ours.endpoint)
-            while _is_at(ours.endpoint, endpoint):
+            endpoint = OwnSocket.at(ours.endpoint)
+            while endpoint.is_there:
                 began = self._clock.monotonic()
                 self._registrar.begin()
                 async with self._served(
@@ -158,17 +158,17 @@ class DraDriver:
                     self._up.set()
                     why = await self._stay(endpoint)
                 _log.info("will serve again", driver=ours.driver, why=why)
-                if _is_at(ours.endpoint, endpoint):
+                if endpoint.is_there:
                     await self._pause(backoff, began)
                     await refuse_second(ours, self._clock, self._timing.patience)
 
-    async def _stay(self, endpoint: int | None) -> str:
+    async def _stay(self, endpoint: OwnSocket) -> str:
         """Until one of the sockets must be made anew; says why. Calls that run then are waited for."""
         ours = self.sockets
-        registration = _inode(ours.registration)
+        registration = OwnSocket.at(ours.registration)
 
         def is_whole() -> bool:
-            return _is_at(ours.endpoint, endpoint) and _is_at(ours.registration, registration)
+            return endpoint.is_there and registration.is_there
 
         try:
             await wait_first(
@@ -178,7 +178,7 @@ class DraDriver:
             if not await self._calls.wait_idle(self._timing.work):
                 _log.warning("calls do not end, leaving", driver=ours.driver, waited_s=self._timing.work)
             raise
-        if not _is_at(ours.endpoint, endpoint):
+        if not endpoint.is_there:
             await self._calls.wait_idle(self._timing.lost)
             return f"{ours.endpoint} is gone"
         return "the kubelet refused us" if is_whole() else f"{ours.registration} is gone"
@@ -187,7 +187,7 @@ class DraDriver:
         while True:
             await self._registrar.wait_refused()
             await self._clock.sleep(self._timing.refused)
-            if self._registrar.state.phase is Phase.REFUSED:
+            if self._registrar.state.phase is RegistrationPhase.REFUSED:
                 return
 
     async def _pause(self, backoff: Backoff, began: float) -> None:
@@ -197,8 +197,8 @@ class DraDriver:
 
     def _tell_failed(self, error: Error) -> None:
         """Once for each reason: it may stay for weeks."""
-        phase = Phase.REFUSED if isinstance(error, ConflictError) else Phase.FAILED
-        state = DriverState(phase, str(error))
+        phase = RegistrationPhase.REFUSED if isinstance(error, ConflictError) else RegistrationPhase.FAILED
+        state = RegistrationState(phase, str(error))
         if state != self._fault:
             _log.error("cannot serve, will try again", driver=self.sockets.driver, error=str(error))
         self._fault = state
@@ -233,15 +233,3 @@ async def _while(paths: Sequence[Path], holds: Callable[[], bool]) -> None:
     async with FileWatch(paths, poll_interval=POLL_SECONDS) as watch:
         while holds():
             await watch.wait_changed()
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return os.lstat(path).st_ino
-    except OSError:
-        return None
-
-
-def _is_at(path: Path, ours: int | None) -> bool:
-    """Whether our socket still has its name. Exact: the kernel gives its number to nobody while we hold it open."""
-    return ours is not None and _inode(path) == ours

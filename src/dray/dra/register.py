@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,13 @@ from dray.wire.gen.pluginregistration_v1_pb2 import (
     RegistrationStatusResponse,
 )
 from dray.wire.registration import DRA_PLUGIN
+from dray.wire.registration_state import (
+    REGISTERED,
+    STARTING,
+    WAITING,
+    RegistrationPhase,
+    RegistrationState,
+)
 from dray.wire.socket_files import PATH_BYTES
 
 _log = get_log("dra")
@@ -108,27 +114,6 @@ def _named(driver: str, instance: str) -> str:
     return f"{driver}-{instance}-reg.sock" if instance else f"{driver}-reg.sock"
 
 
-class Phase(StrEnum):
-    """How a driver stands with the kubelet. `REFUSED`: it was asked who it is, and not taken; or somebody has its name."""
-
-    STARTING = "starting"
-    WAITING = "waiting for kubelet"
-    REGISTERED = "registered"
-    REFUSED = "refused"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class DriverState:
-    """`reason` is what an operator can act on."""
-
-    phase: Phase = Phase.STARTING
-    reason: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
-
-
 class Registrar:
     """Answers on the registration socket for the driver's whole life. A kubelet asks when it finds the socket, and again
     after its own restart, which nothing else tells: `on_registered` is called each time, and returns at once.
@@ -142,7 +127,7 @@ class Registrar:
         # A kubelet takes the first version of the list that it knows. Before 1.37 it knows v1alpha1 of health alone.
         self._versions = (*dra.VERSIONS, *(health.VERSIONS if tells_health else ()))
         self._refused = asyncio.Event()
-        self.state = DriverState()
+        self.state = STARTING
 
     async def get_info(self, request: InfoRequest) -> PluginInfo:
         """Who we are and where to call us."""
@@ -157,14 +142,14 @@ class Registrar:
         """The kubelet's verdict. An error in the answer would undo a registration."""
         if request.plugin_registered:
             _log.info("registered", driver=self._sockets.driver, endpoint=self._sockets.endpoint)
-            self.state = DriverState(Phase.REGISTERED)
+            self.state = REGISTERED
             self._refused.clear()
             self._on_registered()
             return RegistrationStatusResponse()
         why = f"the kubelet refused the driver: {' '.join(request.error.split())[:1000] or 'it does not say why'}"
         if self.state.reason != why:
             _log.error("refused", driver=self._sockets.driver, error=why)
-        self.state = DriverState(Phase.REFUSED, why)
+        self.state = RegistrationState(RegistrationPhase.REFUSED, why)
         self._refused.set()
         return RegistrationStatusResponse()
 
@@ -175,5 +160,5 @@ class Registrar:
     def begin(self) -> None:
         """Call when the socket is made anew: what a kubelet said about the old one means nothing."""
         self._refused.clear()
-        if self.state.phase is not Phase.REFUSED:
-            self.state = DriverState(Phase.WAITING)
+        if self.state.phase is not RegistrationPhase.REFUSED:
+            self.state = WAITING

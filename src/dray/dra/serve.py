@@ -7,14 +7,13 @@ try comes a minute later.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
-from dray.api.names import dns_label, dns_subdomain
+from dray.api.names import dns_label, dns_subdomain, is_uid_for_files
 from dray.api.resource import ResourceClaim
 from dray.dra.fetch import ClaimSource
 from dray.dra.meeting import Meeting
@@ -51,8 +50,6 @@ _FIRST: Final = 0.95
 """A round that begins with so much of the time left is the first one."""
 LONGEST_PAUSE: Final = 10.0
 """Seconds, however long a server asks us to wait."""
-# It becomes part of file names.
-_is_uid: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9]{0,127}").fullmatch
 
 
 class Preparer(Protocol):
@@ -308,7 +305,7 @@ def named(claims: Iterable[Claim]) -> tuple[list[ClaimRef], dict[str, Outcome]]:
 
 def _fault(ref: ClaimRef) -> str:
     """What is wrong with how a claim is named; these become parts of paths."""
-    if not _is_uid(ref.uid):
+    if not is_uid_for_files(ref.uid):
         return f"the UID {ref.uid[:64]!r} of a claim is not one: letters, digits and '-' are allowed"
     for field_name, value, rule in (
         ("namespace", ref.namespace, dns_label),

@@ -44,7 +44,8 @@ def misc_capacity(root: Place, key: str) -> int:
     for capacity in found.items:
         if capacity.key == key:
             return capacity.amount
-    for problem in found.problems:
+    if found.problems:
+        problem = found.problems[0]
         raise HardwareError(f"capacity {key!r} not found: {problem.message}", path=problem.path)
     raise NotFoundError(
         f"the host has no {key!r} in {PATHS[0]}: it needs the hardware, and a kernel that offers it",

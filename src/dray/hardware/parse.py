@@ -12,7 +12,7 @@ from dray.hardware.facts import showable
 _DECIMAL = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _HEXADECIMAL = re.compile(r"(?:0[xX])?([0-9a-fA-F]{1,8})", re.ASCII)
 _RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", re.ASCII)
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", re.ASCII)
+_PCI_ADDRESS = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([01][0-9A-Fa-f])\.([0-7])", re.ASCII)
 _CPUS_AT_MOST = 1 << 16  # Linux is built for 8192 at most
 
 
@@ -36,9 +36,19 @@ def pair(text: str, separator: str = ":") -> tuple[str, str] | None:
     return (ids[0], ids[1]) if len(ids) == 2 and ids[0] is not None and ids[1] is not None else None
 
 
+def pci_address(text: str) -> str | None:
+    """A PCI address as the kernel spells it, `0000:05:00.0`, from how people (`0000:0A:00.0`) and NVIDIA's tools
+    (`00000000:05:00.0`) write it. The domain is never left out: KubeVirt and Kubernetes require it too.
+    """
+    found = _PCI_ADDRESS.fullmatch(text)
+    if found is None:
+        return None
+    return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}.{found[4]}".lower()
+
+
 def is_pci_address(text: str) -> bool:
-    """Whether this is an address as the kernel spells it: `0000:05:00.0`."""
-    return _PCI_ADDRESS.fullmatch(text) is not None
+    """Whether this is an address in the kernel's own spelling: the name of a directory in sysfs."""
+    return pci_address(text) == text
 
 
 def link_name(text: str) -> str:

@@ -152,8 +152,9 @@ class Ledger:
         for device in mine:
             before = self._holds.get((Door.PLUGIN.value, device.kind, device.id, resource))
             is_kept = before is not None and set(device.parts) <= set(before.parts)
-            others = [hold for hold in holds if foreign(hold, device, Door.PLUGIN)]
-            self._refuse(device, (hold for hold in others if hold.confirmed or not is_kept))
+            for hold in holds:
+                if foreign(hold, device, Door.PLUGIN) and (hold.confirmed or not is_kept):
+                    raise _in_use(device, hold)
         taken = tuple(_plugin_hold(resource, device, since) for device in mine)
         for hold in taken:
             self._holds[hold.key] = hold
@@ -173,14 +174,10 @@ class Ledger:
         """
         holds = self.holds
         for device in claim.devices:
-            others = [
-                hold
-                for hold in holds
-                if foreign(hold, device, Door.DRA)
-                and hold.uid != claim.uid
-                and (hold.door is Door.PLUGIN or hold.confirmed)
-            ]
-            self._refuse(device, others)
+            for hold in holds:
+                is_others = foreign(hold, device, Door.DRA) and hold.uid != claim.uid
+                if is_others and (hold.door is Door.PLUGIN or hold.confirmed):
+                    raise _in_use(device, hold)
         return self._prepare(claim, since)
 
     def adopt(self, holds: Iterable[Hold], now: float) -> None:
@@ -272,13 +269,6 @@ class Ledger:
             taken.append(self._holds[hold.key])
         return tuple(taken)
 
-    def _refuse(self, device: Device, holds: Iterable[Hold]) -> None:
-        for hold in holds:
-            raise ConflictError(
-                f"device {device.id} of {device.resource or device.kind} is in use: {hold.holder} has it"
-                f"{_as(hold, device)}; it is free when that has ended"
-            )
-
     def _of_claims(self) -> list[Hold]:
         return [hold for hold in self._holds.values() if hold.door is Door.DRA]
 
@@ -292,6 +282,13 @@ class Ledger:
     def _drop(self, hold: Hold) -> None:
         del self._holds[hold.key]
         self._watched.pop(hold.key, None)
+
+
+def _in_use(device: Device, hold: Hold) -> ConflictError:
+    return ConflictError(
+        f"device {device.id} of {device.resource or device.kind} is in use: {hold.holder} has it"
+        f"{_as(hold, device)}; it is free when that has ended"
+    )
 
 
 def _as(hold: Hold, device: Device) -> str:

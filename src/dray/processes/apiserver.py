@@ -39,7 +39,7 @@ from dray.client.kubeconfig import find_access
 from dray.errors import DeniedError, Error
 from dray.runtime.certificates import Serving, client_certificate, serving_certificate
 from dray.runtime.clock import Clock, SystemClock
-from dray.runtime.files.durable import open_directory, replace_file
+from dray.runtime.files.durable import write_durably
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.files.private import make_private
 from dray.runtime.garbage import settle
@@ -153,9 +153,7 @@ def _write_kubeconfig(path: Path, url: str, tokens: Tokens, certificates: Servin
     """For the admin of this machine. The token in the file is kept while it is good, so copies of it stay good too."""
     token = _token_in(path, tokens) or tokens.issue(admin())
     try:
-        with open_directory(path.parent) as directory:
-            text = _kubeconfig(url, token, admin(), certificates.ca)
-            replace_file(directory, path.name, text.encode(), mode=0o600)
+        write_durably(path, _kubeconfig(url, token, admin(), certificates.ca).encode())
     except OSError as error:
         raise from_os_error(error, "write", str(path)) from error
     return path

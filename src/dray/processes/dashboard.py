@@ -23,7 +23,7 @@ from dray.dashboard.telling.explanations import Questions
 from dray.dashboard.telling.pages import Pages
 from dray.errors import InvalidError
 from dray.runtime.clock import Clock, SystemClock
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.garbage import settle
 from dray.runtime.http_hosts import Hosts, in_url, is_any
@@ -117,8 +117,7 @@ def _token(path: Path | None) -> str:
     token = new_token()
     try:
         make_directory(path.parent)
-        with open_directory(path.parent) as directory:
-            replace_file(directory, path.name, f"{token}\n".encode(), mode=0o600)
+        write_durably(path, f"{token}\n".encode())
     except OSError as error:
         raise from_os_error(error, "write", str(path)) from error
     return token

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dray.errors import HardwareError, InvalidError
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.files.oserrors import from_os_error
 
 CA_LIFETIME = timedelta(days=3650)
@@ -177,9 +177,8 @@ def _write_pair(
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    with open_directory(directory) as opened:
-        replace_file(opened, f"{name}.key", secret, mode=0o600)
-        replace_file(opened, f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+    write_durably(directory / f"{name}.key", secret)
+    write_durably(directory / f"{name}.crt", certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
 
 
 def _builder(

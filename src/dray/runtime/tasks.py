@@ -51,8 +51,8 @@ async def running(
     except BaseExceptionGroup as failures:
         failure = single(BaseExceptionGroup(name, [*failed, *failures.exceptions]))
         raise failure from failure.__cause__  # which callers look at: a status, an errno
-    for failure in failed:
-        raise failure
+    if failed:
+        raise failed[0]
 
 
 async def _bounded(coroutine: Coroutine[Any, Any, None], name: str, stop_timeout: float) -> None:

@@ -19,11 +19,11 @@ from dray.drivers.contract import Health
 from dray.drivers.naming import ID_CHARACTERS, slice_name
 from dray.errors import InvalidError
 from dray.hardware.facts import showable
+from dray.hardware.parse import is_pci_address
 from dray.sdk.values import Device, Edits
 
 MAX_SHARES: Final = 9999
 _PCI: Final = "pci:"
-_PCI_ADDRESS: Final = r"^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])?$"
 _HostPath = Annotated[str, Meta(pattern=r"^/[^\x00]*$")]
 _ROOM: Final = 5
 """What a share adds to an id, at most: a dash and its number."""
@@ -40,7 +40,7 @@ class _Facts(msgspec.Struct):
     capacity: dict[str, str | int]
     shares: Annotated[int, Meta(ge=1, le=MAX_SHARES)] | None
     numa_node: Annotated[int, Meta(lt=1024)] | None
-    pci_address: Annotated[str, Meta(pattern=_PCI_ADDRESS)]
+    pci_address: str
     problem: str
 
 
@@ -84,6 +84,9 @@ def _checked(device: Device) -> _Facts:
     if not facts.id.isprintable() or (facts.shares is not None and len(facts.id) > ID_CHARACTERS - _ROOM):
         text = f"device {facts.id!r} is left out: its id must be printable and short: {ID_CHARACTERS} characters, less {_ROOM} if shared"
         raise InvalidError(text, field="id")
+    if facts.pci_address and not is_pci_address(facts.pci_address):
+        text = f"device {facts.id} is left out: pci_address {facts.pci_address!r:.100} must be like 0000:05:00.0, in lower case"
+        raise InvalidError(text, field="pci_address")
     return facts
 
 

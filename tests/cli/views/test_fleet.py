@@ -10,7 +10,7 @@ from dray.api.core import Node
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.cli.views.chosen import device_document
 from dray.cli.views.describe_fleet import describe_device, describe_slice
-from dray.cli.views.fleet import FleetDevice, fleet, natural, taint_text
+from dray.cli.views.fleet import FleetDevice, fleet, taint_text
 from dray.cli.views.fleet_rows import devices_table, holder_text, nodes_table
 from dray.cli.views.objects import Objects
 from dray.cli.views.sections import Paper
@@ -178,10 +178,3 @@ def test_what_a_device_is() -> None:
     )
     (simulated,) = fleet([pool("n", 1, {"name": "a"}, driver="sim.dray.internal")])
     assert (simulated.product, simulated.is_simulated) == ("(simulated)", True)
-
-
-def test_numbers_in_names_are_numbers() -> None:
-    assert sorted(["gpu-10", "gpu-2", "gpu", "a9-1", "a10-1"], key=natural) == [
-        *("a9-1", "a10-1"),
-        *("gpu", "gpu-2", "gpu-10"),
-    ]

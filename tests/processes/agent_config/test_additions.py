@@ -89,7 +89,7 @@ def test_good(document: dict[str, Any]) -> None:
         (_select(usbSerial="a\nb"), "select[0].usbSerial", Reason.INVALID),
         (_select(pciAddress=ADDRESS, resourceName=""), "select[0].resourceName", Reason.REQUIRED),
         (
-            {"select": [{"resourceName": "a.com/x", "pciAddress": at} for at in ("0000:AF:00.0", "0000:af:00.0")]},
+            {"select": [{"resourceName": "a.com/x", "pciAddress": at} for at in ("00000000:AF:00.0", "0000:af:00.0")]},
             "select[1].pciAddress",
             Reason.DUPLICATE,
         ),

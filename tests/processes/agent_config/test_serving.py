@@ -48,7 +48,7 @@ dray:
   - {pciAddress: "0000:AF:00.0", resourceName: a.com/nvme}
   vgpuProfiles:
   - {pciVendorSelector: "10DE:2330", profile: "1414"}
-  - {address: "0000:AF:00.4", profile: NVIDIA H200X-1-18C}
+  - {address: "00000000:AF:00.4", profile: NVIDIA H200X-1-18C}
   sim:
     devices:
     - {name: gpu, count: 2}

@@ -93,7 +93,8 @@ def kept_off(pod: Pod, node: Node) -> str:
         return f"the pod has scheduling gates: {', '.join(gate.name for gate in spec.scheduling_gates)}"
     if node.spec.unschedulable and untolerated((_CORDONED,), spec.tolerations):
         return "the node is cordoned"
-    for taint in untolerated(node.spec.taints, spec.tolerations):
+    if taints := untolerated(node.spec.taints, spec.tolerations):
+        taint = taints[0]
         value = f"={taint.value}" if taint.value else ""
         return f"the pod does not tolerate the node's taint {taint.key}{value}:{taint.effect}"
     for key, value in sorted(spec.node_selector.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dray.allocation.allocator import PLANNING, Allocation, Call
+from dray.allocation.allocator import PLANNING, AllDevices, Allocation
 from dray.allocation.bounds import Bounds
 from dray.allocation.budget import UNLIMITED, Budget, Spending
 from dray.allocation.constraints import constraints_of
@@ -157,9 +157,10 @@ class Attempt:
         """The devices that may be taken; None for all."""
         return self._only
 
-    def plan_for(self, everything: Everything) -> tuple[PlannedClaim, ...]:
-        """The plan for a node; another one for each only where a request is for all devices."""
-        return self.plan(everything) if self.has_all else self._plan
+    @property
+    def shared_plan(self) -> tuple[PlannedClaim, ...]:
+        """The plan for every node; empty where a request is for all devices, which are others on each."""
+        return self._plan
 
     def _judge(self, node: Node) -> bool:
         view = self._index.view(node)
@@ -230,19 +231,17 @@ class _Countable(NamedTuple):
     is_admin: bool
 
 
-class NodeCall(Call):
-    """What one question works with, from the view of a node."""
+class NodeCall:
+    """What one question works with, from the view of a node; see `Call`."""
 
     def __init__(self, attempt: Attempt, view: NodeView, budget: Spending) -> None:
-        self._budget = budget
-        rules = self._rules = view.rules
-        claims = attempt.claims
-        self.pools = tuple(view.pools)
+        rules, claims = view.rules, attempt.claims
         self.candidates = NodeCandidates(view, budget)
-        # Before there are picks, a ledger tells an `All` request what is left of each capacity.
         if attempt.has_all:
-            self._empty = NodeLedger(view, [()] * len(claims))
-        self.plan = attempt.plan_for(self._everything)
+            empty = NodeLedger(view, [()] * len(claims))
+            self.plan = attempt.plan(AllDevices(view.pools, self.candidates, empty, rules, budget).of)
+        else:
+            self.plan = attempt.shared_plan
         budget.charge(len(claims) + PLANNING * sum(len(claim.spec.devices.constraints) for claim in claims))
         constraints = [
             constraints_of(claim, rules.features, rules.tier, rules.profile)
@@ -251,7 +250,7 @@ class NodeCall(Call):
             for claim in claims
         ]
         self.ledger = NodeLedger(view, constraints, attempt.only)
-        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules, self._budget)
+        self.bounds = Bounds(self.plan, self.candidates, self.ledger, constraints, rules, budget)
 
 
 def _nothing(view: NodeView) -> Allocation | None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from dray.errors import HardwareError
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.files.oserrors import from_os_error
 
 _ALGORITHM: Final = ec.ECDSA(hashes.SHA256())
@@ -88,8 +88,7 @@ def _make(path: Path) -> ec.EllipticCurvePrivateKey:
     )
     try:
         make_directory(path.parent)
-        with open_directory(path.parent) as directory:
-            replace_file(directory, path.name, data, mode=0o600)
+        write_durably(path, data)
     except OSError as error:
         raise from_os_error(error, "write", str(path)) from error
     return made

@@ -16,7 +16,7 @@ import msgspec
 from dray.apiserver.access.identity import Identity
 from dray.apiserver.access.service_accounts import ISSUER, ServiceAccountTokens
 from dray.errors import DeniedError, HardwareError, InvalidError
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.files.filelock import FileLock
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
@@ -133,8 +133,7 @@ class Tokens:
     def _keep(self, entries: tuple[_Entry, ...]) -> None:
         data = msgspec.json.format(msgspec.json.encode(_File(entries)), indent=2)
         try:
-            with open_directory(self._path.parent) as directory:
-                replace_file(directory, self._path.name, data, mode=0o600)
+            write_durably(self._path, data)
         except OSError as error:
             raise from_os_error(error, "write", str(self._path)) from error
         self._look()

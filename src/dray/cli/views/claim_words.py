@@ -9,8 +9,8 @@ from dray.api.core import Event, Pod
 from dray.api.quantity import Quantity
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim import ALL, DeviceSubRequest, ExactDeviceRequest, ResourceClaimSpec
-from dray.cli.views.fleet import natural
 from dray.semantics.claims import claim_names
+from dray.semantics.device_names import natural_order
 from dray.semantics.requests import pod_requests
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -48,7 +48,7 @@ def devices_of(claim: ResourceClaim) -> list[str]:
     results = claim.status.allocation.devices.results
     pools = {(one.driver, one.pool) for one in results}
     names = {one.device if len(pools) == 1 else f"{one.pool}/{one.device}" for one in results}
-    return sorted(names, key=natural)
+    return sorted(names, key=natural_order)
 
 
 def node_of(claim: ResourceClaim, pods: Iterable[Pod] = ()) -> str:

@@ -9,6 +9,7 @@ from dray.allocation.blocked import blocked_devices
 from dray.api.resource import DeviceTaintRule, ResourceClaim, ResourceSlice
 from dray.api.resource.slice import Device, DeviceAttribute
 from dray.api.taints import DeviceTaint
+from dray.semantics.device_names import natural_order
 from dray.semantics.devices import (
     DeviceKey,
     DeviceStatus,
@@ -111,7 +112,9 @@ def fleet(
         for one in with_taint_rules(counting, rules)
         for device in one.spec.devices or ()
     ]
-    return tuple(sorted(found, key=lambda one: (one.node, one.driver, one.pool, natural(one.device.name))))
+    return tuple(
+        sorted(found, key=lambda one: (one.node, one.driver, one.pool, natural_order(one.device.name)))
+    )
 
 
 def _blocked(
@@ -122,7 +125,7 @@ def _blocked(
         if any(not one.admin for one in each):
             taken.setdefault((driver, pool), set()).add(name)
     return {
-        (*pool, name): tuple(sorted(by, key=natural))
+        (*pool, name): tuple(sorted(by, key=natural_order))
         for pool, of_pool in by_pool(slices).items()
         for name, by in blocked_devices(of_pool, taken.get(pool, ())).items()
     }
@@ -135,19 +138,3 @@ def holders(claims: Iterable[ResourceClaim]) -> Mapping[DeviceKey, tuple[Holder,
         for key, holder in holders_in(claim):
             found.setdefault(key, []).append(holder)
     return {key: tuple(each) for key, each in found.items()}
-
-
-def natural(name: str) -> tuple[tuple[int, str], ...]:
-    """To sort by: gpu-2 before gpu-10."""
-    parts: list[tuple[int, str]] = []
-    digits = word = ""
-    for sign in f"{name}\0":
-        if sign.isdecimal() and sign.isascii():
-            if word:
-                parts.append((-1, word))
-            digits, word = digits + sign, ""
-            continue
-        if digits:
-            parts.append((int(digits[:18]), ""))
-        digits, word = "", word + sign
-    return (*parts, (-1, word))

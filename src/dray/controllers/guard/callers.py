@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.files.oserrors import from_os_error
 
 CLAIMS_PATH: Final = "/claims"
@@ -78,8 +78,7 @@ def kept_secret(directory: Path) -> str:
         if file.exists() and (found := file.read_text().strip()):
             return found
         made = new_secret()
-        with open_directory(directory) as descriptor:
-            replace_file(descriptor, _FILE, made.encode(), mode=0o600)
+        write_durably(file, made.encode())
     except OSError as error:
         raise from_os_error(error, "keep the webhook's path in", str(directory)) from error
     return made

@@ -11,6 +11,7 @@ from dray.api.resource.slice import Device, ResourceSlice
 from dray.api.resource.taint_rule import DeviceTaintRule
 from dray.api.taints import DeviceTaint
 from dray.dashboard.fleet.model import DeviceId, DeviceView, HolderView, TaintView
+from dray.semantics.device_names import natural_order
 from dray.semantics.devices import (
     Holder,
     attribute,
@@ -50,7 +51,7 @@ def pool_devices(
     for one, device in found:
         parent = _parent(device, one.spec.driver, names, by_uuid)
         views.append(_view(one, device, place, holds, rules, parent, blocked.get(device.name)))
-    return sorted(views, key=lambda view: _natural(view.name))
+    return sorted(views, key=lambda view: natural_order(view.name))
 
 
 def _view(
@@ -141,10 +142,3 @@ def _taints(
 
 def _taint(taint: DeviceTaint, by: str) -> TaintView:
     return TaintView(key=taint.key, value=taint.value, effect=taint.effect, time=taint.time_added, by=by)
-
-
-def _natural(name: str) -> tuple[str, int, str]:
-    """gpu-2 before gpu-10."""
-    head = name.rstrip("0123456789")
-    digits = name[len(head) :]
-    return head, int(digits or 0), digits

@@ -5,7 +5,6 @@ Nothing in a claim is trusted: names become parts of file names, and parameters 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
@@ -20,7 +19,7 @@ from dray.api.limits import (
     MAX_OPAQUE_PARAMETERS_LENGTH,
     POD_CLAIM_NAME_ANNOTATION,
 )
-from dray.api.names import dns_label, dns_subdomain, size
+from dray.api.names import dns_label, dns_subdomain, is_uid_for_files, size
 from dray.api.names import share_id as share_id_faults
 from dray.api.resource import ResourceClaim
 from dray.api.resource.claim_status import (
@@ -34,7 +33,6 @@ from dray.errors import InvalidError
 
 _RESULTS: Final = "status.allocation.devices.results"
 _CONFIG: Final = "status.allocation.devices.config"
-_is_uid: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,126}[A-Za-z0-9])?").fullmatch
 
 
 class WantedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -110,7 +108,7 @@ def check_ref(ref: ClaimRef) -> None:
         )
     if dns_subdomain(ref.name):
         raise InvalidError(f"claim name {_shown(ref.name)} is no DNS subdomain", field="metadata.name")
-    if not _is_uid(ref.uid):
+    if not is_uid_for_files(ref.uid):
         text = f"claim {ref}: uid {_shown(ref.uid)} must be letters, digits and dashes, 128 at most"
         raise InvalidError(text, field="metadata.uid")
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from dray.errors import DeniedError, NotFoundError
-from dray.runtime.files.durable import make_directory
+from dray.runtime.files.durable import make_directory, put_in_place
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.files.safefile import told
 from dray.runtime.files.safepath import Root, SafePath
 from dray.runtime.files.saferesolve import check_name
-
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @contextmanager
@@ -76,19 +72,8 @@ def put_entry(directory: SafePath, name: str, data: bytes, mode: int) -> None:
     leaves no more than one file, and `remove_entry` finds it.
     """
     check_name(name)
-    at, temporary = directory.fileno(), under_way(name)
     with told("write", f"{directory.shown}/{name}"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=at)
-        descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=at)
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            os.fchmod(descriptor, mode)
-        finally:
-            os.close(descriptor)
-        os.rename(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+        put_in_place(directory.fileno(), name, data, mode=mode, temporary=under_way(name), is_synced=False)
 
 
 def remove_entry(directory: SafePath, name: str) -> None:

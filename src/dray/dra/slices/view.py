@@ -38,12 +38,12 @@ from dray.api.validation.devices import check_device
 from dray.dra.names import device_name
 from dray.drivers.contract import Device, Health
 from dray.hardware.facts import Found, Problem
+from dray.hardware.parse import is_pci_address
 from dray.semantics.taints import UNHEALTHY
 
 STANDARD: Final = "resource.kubernetes.io"
 RESOURCE: Final = "resource"
 SHARES: Final = "shares"
-_PCI: Final = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NO_LABEL: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_LABEL: Final = 63
 _INT64: Final = range(-(2**63), 2**63)
@@ -201,10 +201,10 @@ class _Device:
 def pci_address(device: Device) -> str | None:
     """Where the device is on the PCI bus; None for one that is elsewhere, or is several functions without a leader."""
     address = device.attributes.get("address")
-    if isinstance(address, str) and _PCI.fullmatch(address):
+    if isinstance(address, str) and is_pci_address(address):
         return address
     functions = [part.removeprefix("pci:") for part in device.hardware if part.startswith("pci:")]
-    return functions[0] if len(functions) == 1 and _PCI.fullmatch(functions[0]) else None
+    return functions[0] if len(functions) == 1 and is_pci_address(functions[0]) else None
 
 
 def _shares(count: int) -> DeviceCapacity:

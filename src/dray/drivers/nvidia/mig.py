@@ -14,9 +14,10 @@ from dray.hardware.change import CreateMigDevice, DestroyMigDevice, HostChange, 
 from dray.hardware.host_root import Place
 from dray.hardware.nvml.capabilities import read_mig_nodes
 from dray.hardware.nvml.codes import NvmlError
-from dray.hardware.nvml.facts import MigDevice, Placement, short_bus_id
+from dray.hardware.nvml.facts import MigDevice, Placement
 from dray.hardware.nvml.protocol import NvmlChanges, OpenNvml
 from dray.hardware.nvml.reading import read_gpus
+from dray.hardware.parse import pci_address
 
 _RESET_NEEDED: Final = ("Ampere",)
 """Architectures that change MIG mode only by a reset: theirs is left as it is."""
@@ -107,7 +108,7 @@ def read_instances(nvml: NvmlChanges) -> dict[Card, tuple[tuple[int, Placement],
     for index in range(nvml.count()):
         try:
             handle = nvml.handle(index)
-            address = short_bus_id(nvml.bus_id(handle))
+            address = pci_address(nvml.bus_id(handle))
             if address is None or nvml.mig_mode(handle) is None:
                 continue
             instances = nvml.gpu_instances(handle)

@@ -15,8 +15,9 @@ from dray.hardware.change.nvidia_nodes import make_nodes
 from dray.hardware.change.value import Capability, Effect, HostChange, check_address, check_range
 from dray.hardware.nvml.capabilities import NODES
 from dray.hardware.nvml.codes import Code, NvmlError
-from dray.hardware.nvml.facts import Placement, short_bus_id
+from dray.hardware.nvml.facts import Placement
 from dray.hardware.nvml.protocol import PROFILES, Handle, NvmlChanges
+from dray.hardware.parse import pci_address
 
 _PERSISTENCED = "/run/nvidia-persistenced/socket"
 _MOST_MINOR = 2**20 - 1
@@ -233,7 +234,7 @@ def _handle(nvml: NvmlChanges, address: str) -> Handle:
     for index in range(nvml.count()):
         try:
             handle = nvml.handle(index)
-            if short_bus_id(nvml.bus_id(handle)) == address:
+            if pci_address(nvml.bus_id(handle)) == address:
                 return handle
         except NvmlError:  # another card, which fell off the bus
             continue

@@ -11,6 +11,7 @@ import msgspec
 
 from dray.errors import InvalidError, InvariantError
 from dray.hardware.change.access import Access
+from dray.hardware.parse import is_pci_address
 
 
 class Capability(StrEnum):
@@ -72,14 +73,16 @@ class HostChange(msgspec.Struct, frozen=True, tag=True, tag_field="change", forb
         raise InvariantError(f"{type(self).__name__} does nothing")
 
 
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+-]*")
 
 
 def check_address(value: str) -> None:
     """InvalidError unless it is a PCI address as sysfs spells it."""
-    _check(_PCI_ADDRESS, value, "address", "a PCI address like 0000:05:00.0, in lower case")
+    if not is_pci_address(value):
+        raise InvalidError(
+            f"address {value!r} must be a PCI address like 0000:05:00.0, in lower case", field="address"
+        )
 
 
 def check_uuid(value: str) -> None:

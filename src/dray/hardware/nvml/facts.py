@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +10,6 @@ from dray.hardware.facts import Problem
 WHOLE: Final = 0xFFFFFFFF
 """The id in place of a GPU or compute instance where an event is about the whole card."""
 MIB: Final = 1 << 20
-_LONG_BUS_ID: Final = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}):([0-9A-Fa-f]{2})\.([0-7])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +148,3 @@ class XidEvent:
     xid: int
     gpu_instance: int = WHOLE
     compute_instance: int = WHOLE
-
-
-def short_bus_id(text: str) -> str | None:
-    """`00000000:00:06.0` as sysfs writes it: `0000:00:06.0`; None where it is no bus id."""
-    found = _LONG_BUS_ID.fullmatch(text)
-    if found is None:
-        return None
-    return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}.{found[4]}".lower()

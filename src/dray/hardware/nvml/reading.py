@@ -6,9 +6,10 @@ from typing import Final
 
 from dray.hardware.facts import Problem, showable
 from dray.hardware.nvml.codes import GONE, Code, NvmlError
-from dray.hardware.nvml.facts import Gpu, Gpus, MigDevice, MigMode, MigProfile, NvmlSystem, short_bus_id
+from dray.hardware.nvml.facts import Gpu, Gpus, MigDevice, MigMode, MigProfile, NvmlSystem
 from dray.hardware.nvml.profiles import profile_name
 from dray.hardware.nvml.protocol import PROFILES, Handle, Nvml
+from dray.hardware.parse import pci_address
 
 _BRANDS: Final = (
     "Unknown",
@@ -102,7 +103,7 @@ def _read_gpu(
 
 def _bus_id(nvml: Nvml, handle: Handle) -> str:
     text = nvml.bus_id(handle)
-    found = short_bus_id(text)
+    found = pci_address(text)
     if found is None:
         raise NvmlError(f"understand the bus id {text!r}", Code.UNKNOWN)
     return found

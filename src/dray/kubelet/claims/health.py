@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
@@ -26,6 +25,7 @@ from dray.kubelet.claims.health_record import (
 from dray.kubelet.newest import Newest
 from dray.kubelet.turns import Pace
 from dray.runtime.clock import Clock
+from dray.runtime.files.durable import put_in_place
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import running
 from dray.wire.gen import dra_health_v1_pb2 as pb
@@ -40,7 +40,6 @@ LONGEST_NAME = 253
 LONGEST_TIMEOUT = 2**33
 """Seconds; the wire has room for more than a date can be away, and the file counts nanoseconds."""
 _READ_PAUSE = 2e-6
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _log = get_log("kubelet.claims.health")
 _WORDS = {pb.HealthStatus.HEALTHY: HEALTHY, pb.HealthStatus.UNHEALTHY: UNHEALTHY}
 
@@ -140,11 +139,10 @@ class HealthWatch:
 
     def _save(self) -> None:
         """Whole or not at all, but not synced: after a power cut nobody needs it, and a driver may tell often."""
-        hidden = self._path.with_name(f".{self._path.name}.tmp")
+        hidden = str(self._path.with_name(f".{self._path.name}.tmp"))
+        data = self._record.encode()
         try:
-            with os.fdopen(os.open(hidden, _CREATE, 0o600), "wb") as file:
-                file.write(self._record.encode())
-            hidden.replace(self._path)
+            put_in_place(None, str(self._path), data, mode=0o600, temporary=hidden, is_synced=False)
         except OSError as error:
             _log.warning("health of devices is not kept", path=self._path, error=str(error))
 

@@ -16,7 +16,7 @@ from dray.errors import ConflictError, NotFoundError
 from dray.kubelet.pods.contract import Statuses
 from dray.runtime.backoff import BackoffPolicy
 from dray.runtime.clock import Clock
-from dray.runtime.files.durable import make_directory, open_directory, remove_temporaries, replace_file
+from dray.runtime.files.durable import make_directory, remove_temporaries, write_durably
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 from dray.runtime.workqueue import WorkQueue
@@ -108,8 +108,7 @@ class FileStatuses:
         """See `Statuses`."""
         document = to_raw(pod) | {"status": to_raw(status)}
         try:
-            with open_directory(self._directory) as directory:
-                replace_file(directory, _name(pod), encode(document) + b"\n", mode=0o644)
+            write_durably(self._directory / _name(pod), encode(document) + b"\n", mode=0o644)
         except OSError as error:
             raise from_os_error(error, "write the status of a pod to", str(self._directory)) from error
 

@@ -17,8 +17,8 @@ from dray.runtime.files.durable import (
     make_directory,
     open_directory,
     remove_temporaries,
-    replace_file,
     sync_directory,
+    write_durably,
 )
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
@@ -59,8 +59,8 @@ class Records:
     def save(self, record: Record) -> None:
         """Durable when this returns."""
         name = _name(record.pod.metadata.uid)
-        with _told(self._directory / name), open_directory(self._directory) as directory:
-            replace_file(directory, name, _encode(record), mode=0o600)
+        with _told(self._directory / name):
+            write_durably(self._directory / name, _encode(record))
 
     def remove(self, uid: str) -> None:
         """Durable when this returns; nothing happens where there is none."""

@@ -230,8 +230,7 @@ def _rename_unless_there(path: Path, target: Path) -> None:
 
 def write(directory: Path, name: str, value: msgspec.Struct | dict[str, object]) -> None:
     """Put one record down, durably."""
-    with durable.open_directory(directory) as descriptor:
-        durable.replace_file(descriptor, name, msgspec.json.encode(value), mode=0o600)
+    durable.write_durably(directory / name, msgspec.json.encode(value))
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

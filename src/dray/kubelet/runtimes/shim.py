@@ -1,7 +1,8 @@
 """The keeper of one container: `main(DIRECTORY)` in a process of its own. It runs it, and stays when the kubelet goes.
 
-With the standard library only and little of it, because one runs beside every container. It reads
-`launch.json` in the container's directory and leaves there, each file whole or not at all:
+With little of the standard library, because one runs beside every container, and of Dray only `shim_log.py` and
+`runtime/files/durable.py`, which need no more. It reads `launch.json` in the container's directory and leaves there,
+each file whole or not at all:
 
     keeper.json    who keeps it: made once, by the keeper that won, so that nothing is ever started twice
     running.json   who runs: on disk before the container's first instruction
@@ -22,6 +23,7 @@ import signal
 import time
 
 from dray.kubelet.runtimes.shim_log import Log, Stream, timestamp
+from dray.runtime.files.durable import create_file, replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` alone would cost half a megabyte
@@ -71,9 +73,7 @@ class Files:
         """Replace it, durably. Without space on the disk it is tried for a minute."""
         for left in reversed(range(_WRITE_TRIES)):
             try:
-                temporary = self._temporary(record)
-                os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-                os.fsync(self.fd)
+                replace_file(self.fd, name, json.dumps(record).encode(), mode=0o600)
                 return
             except OSError:
                 if not left:
@@ -82,24 +82,11 @@ class Files:
 
     def claim(self, name: str, record: Json) -> bool:
         """Make it, durably; False when there was one already."""
-        temporary = self._temporary(record)
         try:
-            os.link(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            create_file(self.fd, name, json.dumps(record).encode(), mode=0o600)
         except FileExistsError:
             return False
-        finally:
-            os.unlink(temporary, dir_fd=self.fd)
-        os.fsync(self.fd)
         return True
-
-    def _temporary(self, record: Json) -> str:
-        name = f".{os.getpid()}.tmp"
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=self.fd)
-        with os.fdopen(fd, "wb") as file:
-            file.write(json.dumps(record).encode())
-            file.flush()
-            os.fsync(fd)
-        return name
 
 
 class StartError(Exception):

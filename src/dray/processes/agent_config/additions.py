@@ -33,13 +33,13 @@ from dray.drivers.nvidia.config import NvidiaConfig
 from dray.drivers.nvidia.validation import validate_nvidia
 from dray.drivers.sim.config import SimConfig
 from dray.drivers.sim.validation import validate_sim
+from dray.hardware.parse import pci_address
 from dray.processes.agent_config.doors import validate_doors
 
 DEFAULT_DOMAIN: Final = "dray.internal"
 MAX_DOMAIN: Final = 55
 """What 63 bytes of a driver's name leave after the longest kind and a dot."""
 _WILDCARDS: Final = frozenset("*?[")
-_is_pci_address: Final = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[01][0-9A-Fa-f]\.[0-7]").fullmatch
 _is_usb_port: Final = re.compile(r"[1-9][0-9]*-[1-9][0-9]*(?:\.[1-9][0-9]*)*").fullmatch
 _MAX_PROFILE: Final = 999_999_999
 
@@ -210,7 +210,7 @@ def _profile_value(value: int | str, path: Path) -> list[FieldError]:
 
 
 def _pci_address(value: str, path: Path) -> list[FieldError]:
-    if _is_pci_address(value):
+    if pci_address(value) is not None:
         return []
     text = "must be domain:bus:device.function as lspci -D shows it, like '0000:05:00.0'"
     return [invalid(path, value, text)]
@@ -227,7 +227,7 @@ def _repeated(additions: Additions, path: Path) -> list[FieldError]:
             )
         ),
         *_twice(
-            (one.pci_address.lower(), select.index(at).child("pciAddress"))
+            (pci_address(one.pci_address) or "", select.index(at).child("pciAddress"))
             for at, one in enumerate(additions.select)
         ),
         *_twice(
@@ -235,7 +235,7 @@ def _repeated(additions: Additions, path: Path) -> list[FieldError]:
             for at, one in enumerate(additions.select)
         ),
         *_twice(
-            (one.address.lower(), profiles.index(at).child("address"))
+            (pci_address(one.address) or "", profiles.index(at).child("address"))
             for at, one in enumerate(additions.vgpu_profiles)
         ),
         *_twice(

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from dray.errors import InvalidError
 from dray.runtime.files.checkpoint_format import Format, Unreadable
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.logs import get_log
 
 T = TypeVar("T")
@@ -64,8 +64,7 @@ class LastKnown(Generic[T]):
 
     def _write(self, content: bytes) -> None:
         make_directory(self._path.parent)
-        with open_directory(self._path.parent) as directory:
-            replace_file(directory, self._path.name, content, mode=0o600)
+        write_durably(self._path, content)
 
     def _tell(self, trouble: str) -> None:
         """Once for as long as it is so."""

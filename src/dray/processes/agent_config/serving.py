@@ -18,6 +18,7 @@ from dray.api.kubevirt.permanent import (
 from dray.api.kubevirt.types import Configuration, PermittedHostDevices
 from dray.drivers.nvidia.config import NvidiaConfig
 from dray.drivers.sim.config import SimConfig, named
+from dray.hardware.parse import pci_address
 from dray.inventory.doors import Offered
 from dray.processes.agent_config.additions import (
     DEFAULT_DOMAIN,
@@ -61,7 +62,7 @@ class SocketRule:
 
 @dataclass(frozen=True, slots=True)
 class PciRule:
-    """PCI functions by address, or by `vendor:device`; the other is empty, both are in lower case."""
+    """PCI functions by address, or by `vendor:device`; the other is empty, both as the kernel spells them."""
 
     resource: str
     selector: str = ""
@@ -196,7 +197,7 @@ def _sockets(configuration: Configuration) -> tuple[SocketRule, ...]:
 
 def _pci(permitted: PermittedHostDevices, config: AgentConfig) -> tuple[PciRule, ...]:
     selected = [
-        PciRule(one.resource_name, address=one.pci_address.lower())
+        PciRule(one.resource_name, address=pci_address(one.pci_address) or "")
         for one in config.additions.select
         if one.pci_address
     ]
@@ -243,7 +244,7 @@ def _mdev_types(configuration: Configuration, labels: Mapping[str, str]) -> Mdev
 
 def _profiles(additions: Additions) -> tuple[VgpuRule, ...]:
     rules = [
-        VgpuRule(_profile(one.profile), one.pci_vendor_selector.lower(), one.address.lower())
+        VgpuRule(_profile(one.profile), one.pci_vendor_selector.lower(), pci_address(one.address) or "")
         for one in additions.vgpu_profiles
     ]
     return tuple(sorted(rules, key=lambda rule: not rule.address))

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NoReturn
 
-from dray.dra.register import DriverState, Phase
 from dray.errors import ConflictError, Error
 from dray.inventory.ledger import Door
 from dray.processes.agent_doors.kind import DraGround, DraKind, KindWish
 from dray.runtime.backoff import Backoff, BackoffPolicy
 from dray.runtime.logs import get_log
 from dray.runtime.tasks import STOP_TIMEOUT, single, wait_first
+from dray.wire.registration_state import STARTING, RegistrationPhase, RegistrationState
 
 _log = get_log("agent")
 _PAUSES: Final = BackoffPolicy(first=0.5, limit=30.0)
@@ -35,7 +35,7 @@ class DraSide:
         self._changed = asyncio.Event()
         self._has_served: set[str] = set()
         ground.metrics.follow(
-            lambda: {name: one.phase is Phase.REGISTERED for name, one in self.states().items()},
+            lambda: {name: one.phase is RegistrationPhase.REGISTERED for name, one in self.states().items()},
             self.prepared,
             lambda: {one.kind.wish.name: one.kind.quarantine for one in self._running.values()},
         )
@@ -54,7 +54,7 @@ class DraSide:
                 one.kind.wish = wish
         self._changed.set()
 
-    def states(self) -> Mapping[str, DriverState]:
+    def states(self) -> Mapping[str, RegistrationState]:
         """How each wanted driver stands with the kubelet, by its name."""
         return {wish.name: self._state(kind) for kind, wish in sorted(self._wanted.items())}
 
@@ -68,7 +68,7 @@ class DraSide:
     @property
     def is_initialized(self) -> bool:
         """Whether the kubelet has every wanted driver."""
-        return all(state.phase is Phase.REGISTERED for state in self.states().values())
+        return all(state.phase is RegistrationPhase.REGISTERED for state in self.states().values())
 
     async def run(self) -> NoReturn:
         """Until cancelled; then running calls are finished. ConflictError where another process serves a name at start."""
@@ -89,11 +89,11 @@ class DraSide:
         finally:
             self._running.clear()
 
-    def _state(self, kind: str) -> DriverState:
+    def _state(self, kind: str) -> RegistrationState:
         one = self._running.get(kind)
         if one is None or one.kind.driver is None:
             return (
-                DriverState(Phase.FAILED, one.failure) if one and one.failure else DriverState(Phase.STARTING)
+                RegistrationState(RegistrationPhase.FAILED, one.failure) if one and one.failure else STARTING
             )
         return one.kind.driver.state
 

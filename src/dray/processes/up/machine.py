@@ -15,7 +15,7 @@ from dray.processes.discovery import discover
 from dray.processes.up.config import usable_config
 from dray.processes.up.place import UpPlace
 from dray.runtime.clock import Clock
-from dray.runtime.files.durable import make_directory, open_directory, replace_file
+from dray.runtime.files.durable import make_directory, write_durably
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.logs import get_log
 
@@ -45,8 +45,7 @@ class MachineConfig:
         text = usable_config(tuple(found.values()), sim)
         try:
             make_directory(path.parent)
-            with open_directory(path.parent) as directory:
-                replace_file(directory, path.name, text.encode(), mode=0o600)
+            write_durably(path, text.encode())
         except OSError as error:
             raise from_os_error(error, "write", str(path)) from error
         self._found = found

@@ -13,7 +13,7 @@ import msgspec
 
 from dray.errors import InvalidError
 from dray.kubelet.runtimes.shim import boot_id, start_time
-from dray.runtime.files.durable import open_directory, replace_file
+from dray.runtime.files.durable import write_durably
 from dray.runtime.files.oserrors import from_os_error
 from dray.runtime.files.private import make_private
 
@@ -202,8 +202,7 @@ class UpPlace:
         """Replace up.json, supervisor.json or kept.json."""
         path = self._file(type(record))
         try:
-            with open_directory(self.data_dir) as directory:
-                replace_file(directory, path.name, msgspec.json.encode(record) + b"\n", mode=0o600)
+            write_durably(path, msgspec.json.encode(record) + b"\n")
         except OSError as error:
             raise from_os_error(error, "write", str(path)) from error
 

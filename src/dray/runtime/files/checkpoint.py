@@ -147,7 +147,9 @@ class Checkpoint(Generic[T]):
         content = self._layout.encode(data)
         with self._turn:
             if self._left:
-                raise UnavailableError(f"cannot save {str(self._path)!r}: it is closed; the previous state is kept")
+                raise UnavailableError(
+                    f"cannot save {str(self._path)!r}: it is closed; the previous state is kept"
+                )
             if not self._loaded:
                 raise InvariantError(f"checkpoint {str(self._path)!r} is saved before it was loaded")
             # An operator may have cleared the directory: then it and the lock are made anew.
@@ -186,8 +188,6 @@ class Checkpoint(Generic[T]):
             raise from_os_error(error, "sync the directory of", str(self._path), after=after) from error
 
     def _make_room(self, directory: int) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._temporary, dir_fd=directory)
         if self._unusable is not None:
             outcome = self._set_aside(directory, self._unusable)
             if outcome.moved_to is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from dray.runtime.files.checkpoint_format import Format, Unreadable
+from dray.runtime.files.durable import put_in_place
 from dray.runtime.files.oserrors import from_os_error
 
 T = TypeVar("T")
@@ -20,7 +21,6 @@ _CHUNK: Final = 1 << 20
 _FIRST_LINE: Final = 100
 """Bytes that it has at most."""
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Recent(Generic[T]):
@@ -62,14 +62,14 @@ class Recent(Generic[T]):
         content = self._layout.encode(data)
         self._is_there = True
         try:
-            descriptor = os.open(self._temporary, _WRITE, 0o600)
-            try:
-                rest = memoryview(b"%s\n%s" % (self._base(), content))
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            finally:
-                os.close(descriptor)
-            self._temporary.rename(self._path)
+            put_in_place(
+                None,
+                str(self._path),
+                b"%s\n%s" % (self._base(), content),
+                mode=0o600,
+                temporary=str(self._temporary),
+                is_synced=False,
+            )
         except OSError as error:
             self._known = None
             raise from_os_error(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dray.scheduler.claims import writes
@@ -20,7 +20,7 @@ class PostFiltered:
     writes: tuple[writes.Write, ...] = ()
 
 
-def post_filter(plan: PodClaims, unavailable: Iterable[int], idle: Iterable[GroupClaim] = ()) -> PostFiltered:
+def post_filter(plan: PodClaims, unavailable: Iterable[int], idle: Sequence[GroupClaim] = ()) -> PostFiltered:
     """One claim at a time, the first of those that were unavailable on some node and that nobody else uses.
 
     `idle` are claims of the pod's group (see `idle_claims`): reserved for it no more, one is taken back the next time.
@@ -37,7 +37,7 @@ def post_filter(plan: PodClaims, unavailable: Iterable[int], idle: Iterable[Grou
     if plan.special is not None and plan.special.metadata.name != IN_MEMORY:
         done = unschedulable("deletion of ResourceClaim completed")
         return PostFiltered(done, writes.delete(plan.special))
-    for one in idle:
+    if idle:
         done = unresolvable("ResourceClaim unreserved for PodGroup")
-        return PostFiltered(done, (writes.unreserve(one.claim, one.group_uid),))
+        return PostFiltered(done, (writes.unreserve(idle[0].claim, idle[0].group_uid),))
     return PostFiltered(unschedulable("still not schedulable"))

@@ -11,9 +11,11 @@ from dray.scheduler.fit.rejection import VOLUME_BINDING, VOLUME_RESTRICTIONS, Re
 
 def refused(pod: Pod, *, knows_volumes: bool = False) -> Rejection | None:
     """The first such thing: volumes that particular nodes reach, where the cluster's volumes are not known."""
-    for check, what in () if knows_volumes else _asked(pod):
-        return Rejection(check=check, reasons=(f"this scheduler does not place pods with {what}",))
-    return None
+    found = None if knows_volumes else next(_asked(pod), None)
+    if found is None:
+        return None
+    check, what = found
+    return Rejection(check=check, reasons=(f"this scheduler does not place pods with {what}",))
 
 
 def _asked(pod: Pod) -> Iterator[tuple[str, str]]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
 
 from dray.errors import InvalidError
-
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")
+from dray.hardware.parse import pci_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +92,8 @@ class PciOptions(TypedDict, total=False):
 
 def checked(facts: PciFacts) -> PciFacts:
     """The same facts in the kernel's spelling, or InvalidError."""
-    address = facts.address.lower()
-    if not _ADDRESS.fullmatch(address):
+    address = pci_address(facts.address)
+    if address is None:
         raise InvalidError(
             f"{facts.address!r} is not a PCI address: write it like 0000:05:00.0", field="address"
         )

@@ -12,9 +12,9 @@ from dray.hardware.nvml.capabilities import (
     compute_instance_file,
     gpu_instance_file,
 )
-from dray.hardware.nvml.facts import short_bus_id
 from dray.hardware.nvml.recorded import Recorded
 from dray.hardware.nvml.recorded_cards import Card
+from dray.hardware.parse import pci_address
 from dray.testing.host import Host
 
 RECORDINGS: Final = Path(__file__).parent / "recordings"
@@ -79,7 +79,7 @@ class GpuMachine:
 
     def _add(self, index: int, card: Card) -> None:
         answers = card.answers
-        address = short_bus_id(answers["pci"]["busId"]) or ""
+        address = pci_address(answers["pci"]["busId"]) or ""
         sysfs: dict[str, Any] = self.cards.recording["host"]["sysfs"].get(answers["pci"]["busId"], {})
         self.host.pci(
             address,

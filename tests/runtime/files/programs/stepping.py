@@ -17,8 +17,18 @@ _SYSGOOD_AND_EXITKILL = 0x1 | 0x100000
 _SYSCALL_STOP = signal.SIGTRAP | 0x80
 
 NAMES = {
-    "x86_64": {1: "write", 74: "fsync", 82: "rename", 264: "rename", 316: "rename", 257: "open", 3: "close"},
-    "aarch64": {64: "write", 82: "fsync", 38: "rename", 276: "rename", 56: "open", 57: "close"},
+    "x86_64": {
+        1: "write",
+        74: "fsync",
+        82: "rename",
+        264: "rename",
+        316: "rename",
+        257: "open",
+        3: "close",
+        86: "link",
+        265: "link",
+    },
+    "aarch64": {64: "write", 82: "fsync", 38: "rename", 276: "rename", 56: "open", 57: "close", 37: "link"},
 }.get(platform.machine(), {})
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from dray.processes.doctor.support.collect import Item
-from dray.runtime.files.durable import open_directory, replace_file
+from dray.runtime.files.durable import write_durably
 from dray.runtime.files.oserrors import from_os_error
 
 MANIFEST: Final = "MANIFEST.json"
@@ -42,7 +42,6 @@ def pack(items: Iterable[Item], made: datetime) -> bytes:
 def write(path: Path, data: bytes) -> None:
     """For its owner alone; one of the same name is replaced."""
     try:
-        with open_directory(path.parent) as directory:
-            replace_file(directory, path.name, data, mode=0o600)
+        write_durably(path, data)
     except OSError as error:
         raise from_os_error(error, "write the bundle", str(path)) from error
