@@ -19,4 +19,5 @@ from dray.semantics.device_names import natural_order
     ],
 )
 def test_numbers_in_names_are_numbers(names: list[str]) -> None:
-    assert sorted(names[::-1], key=natural_order) == names
+    backwards = names[::-1]
+    assert sorted(backwards, key=natural_order) == names
