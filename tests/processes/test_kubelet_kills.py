@@ -216,7 +216,9 @@ def test_kills_between_any_two_steps_lose_and_double_nothing(node: Node) -> None
         for name in before.keys() & node.wanted.keys():
             assert after[name] == before[name], f"{name} did not keep its container and devices"
     places = set(node.deaths())
-    assert len(places & set(POINTS)) >= campaign(kills, len(POINTS)), sorted(set(POINTS) - places)
+    # A campaign also kills at whatever comes; with its full number all points are met.
+    least = min(len(POINTS), kills // 3 if LONG else kills)
+    assert len(places & set(POINTS)) >= least, sorted(set(POINTS) - places)
     node.aim(None)
     for name in list(node.wanted):
         node.drop(name)

@@ -19,6 +19,10 @@ def test_sort_by_keeps_the_order_of_equal_keys() -> None:
     [
         ("[1, 2].slice(1, 3)", "cannot slice(1, 3), list is length 2"),
         ("[1].slice(-1, 1)", "cannot slice(-1, 1), negative indexes not supported"),
+        (
+            "[1].slice(-9223372036854775808, 1)",
+            "cannot slice(-9223372036854775808, 1), negative indexes not supported",
+        ),
         ("[[1]].flatten(-1)", "level must be non-negative"),
         ("[dyn(1), dyn('a')].sort()", "list elements must have the same type"),
     ],

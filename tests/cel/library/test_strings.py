@@ -37,6 +37,8 @@ def test_positions_count_code_points(text: str, value: object) -> None:
     [
         ("'abc'.charAt(4)", "index out of range: 4"),
         ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
+        ("'abc'.substring(-9223372036854775808)", "index out of range: -9223372036854775808"),
+        ("'abc'.substring(-9223372036854775808, 2)", "index out of range: -9223372036854775808"),
         ("'abc'.indexOf('b', -1)", "index out of range: -1"),
         ("[dyn('a'), dyn(1)].join()", "join: invalid input: 1"),
     ],

@@ -25,6 +25,8 @@ class Thing:
     is_live: bool = False
     reason: str = ""
     ended: str = ""
+    ends_late: str = ""
+    """Known only when it is given a moment."""
     asked: list[str] = field(default_factory=list)
 
     async def wait_ready(self) -> str:
@@ -33,6 +35,10 @@ class Thing:
 
     def death(self) -> str:
         return self.ended
+
+    async def wait_ended(self) -> None:
+        self.asked.append("ended?")
+        self.ended = self.ended or self.ends_late
 
 
 async def good(thing: Thing) -> Outcome:
@@ -97,6 +103,12 @@ async def test_a_live_socket_gets_safe_rules_only() -> None:
 async def test_a_death_breaks_the_rule_during_which_it_happened() -> None:
     assert await outcomes(Thing(), rule(dies)) == [(Verdict.FAIL, "exit code 3")]
     assert await outcomes(Thing(), rule(dies, ends=True)) == [(Verdict.PASS, "")]
+
+
+async def test_a_process_that_is_ending_gets_a_moment() -> None:
+    """Else the next rules would meet its closed sockets, and break for nothing."""
+    found = await outcomes(Thing(ends_late="exit code 3"), rule(raises))
+    assert found == [(Verdict.FAIL, "nobody there; exit code 3")]
 
 
 async def test_nothing_is_tried_after_it_never_came() -> None:

@@ -135,7 +135,7 @@ def _substring(_: Run, values: Sequence[Value]) -> int:
     if text.__class__ is not str or start.__class__ is not int:
         return 1
     last = end if end.__class__ is int else len(text)
-    return 1 + (max(min(last, len(text)) - start, 0) >> _MADE)
+    return 1 + (max(min(last, len(text)) - max(start, 0), 0) >> _MADE)
 
 
 def _parsed(_: Run, values: Sequence[Value]) -> int:
@@ -191,7 +191,7 @@ def _slice(_: Run, values: Sequence[Value]) -> int:
     items, start, end = values
     if items.__class__ is JoinedList or start.__class__ is not int or end.__class__ is not int:
         return _length(_, values)
-    return 1 + max(min(end, len(items)) - start, 0)
+    return 1 + max(min(end, len(items)) - max(start, 0), 0)
 
 
 def _range(_: Run, values: Sequence[Value]) -> int:

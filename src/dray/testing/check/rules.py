@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
-from dray.errors import Error
+from dray.errors import Error, UnavailableError
 
 EVIDENCE_CHARACTERS = 400
 
@@ -110,6 +110,10 @@ class Subject(Protocol):
         """How the process ended, nothing while it runs."""
         ...
 
+    async def wait_ended(self) -> None:
+        """Give a process that is ending a moment: its sockets close before its end is known."""
+        ...
+
 
 S = TypeVar("S", bound=Subject)
 S_contra = TypeVar("S_contra", bound=Subject, contravariant=True)
@@ -197,6 +201,10 @@ async def _checked(rule: Rule[S], subject: S) -> Outcome:
             return await rule.check(subject)
     except Unready as reason:
         return skipped(str(reason))
+    except UnavailableError as error:
+        await subject.wait_ended()
+        death = subject.death()
+        return failed(f"{error}; {death}" if death else str(error))
     except Error as error:
         return failed(str(error))
     except TimeoutError:  # before OSError, which it is a kind of

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from dray.runtime.clock import Clock
-from dray.testing.check.program import Program, Room, is_socket
+from dray.testing.check.program import Program, Room, is_socket, wait_until
 from dray.testing.check.rules import Outcome, Pace, failed, passed, skipped
 
 
@@ -57,6 +57,12 @@ class ProgramSubject(ABC, Generic[P]):
     def death(self) -> str:
         """How the process ended."""
         return self.private.program.death() if self.private else ""
+
+    async def wait_ended(self) -> None:
+        """For as long as it also gets to register."""
+        if self.private is not None:
+            program = self.private.program
+            await wait_until(lambda: not program.is_running, self.pace.settle, self.clock)
 
     @abstractmethod
     async def wait_ready(self) -> str:

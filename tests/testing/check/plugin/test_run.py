@@ -28,6 +28,7 @@ FEW = (
     "twin-ids",
     "odd-permissions",
     "dies-of-unknown",
+    "dies-of-cancel",
     "spins",
     "leaves-socket",
 )
