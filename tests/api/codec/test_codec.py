@@ -138,6 +138,12 @@ def test_half_characters_are_not_written() -> None:
         encode({"a": "\ud800"})
 
 
+def test_half_characters_are_no_text_of_a_view() -> None:
+    for raw in ({"name": "\ud800"}, {"name": "\ud800", "anything": None}):
+        with pytest.raises(InvalidError, match="half a character"):
+            view(raw, Sample)
+
+
 def test_other_types_are_a_bug() -> None:
     with pytest.raises((TypeError, NotImplementedError)):
         encode({"a": object()})

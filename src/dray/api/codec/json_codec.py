@@ -91,11 +91,9 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 def view(raw: Any, kind: type[T]) -> T:
     """A typed view of a raw value, such as a dict out of `loads` or a YAML file."""
     try:
-        return msgspec.convert(raw, kind, dec_hook=decode_hook)
+        return _convert(raw, kind)
     except msgspec.ValidationError as error:
         problem = error
-    except RecursionError:
-        raise InvalidError(_TOO_DEEP) from None
     if "`null`" in str(problem):
         return _view_without_nulls(raw, kind)
     raise _mistyped(*_explain(problem, raw, kind))
@@ -107,10 +105,20 @@ def _view_without_nulls(raw: Any, kind: type[T]) -> T:
 
     raw = without_nulls(raw, kind)
     try:
-        return msgspec.convert(raw, kind, dec_hook=decode_hook)
+        return _convert(raw, kind)
     except msgspec.ValidationError as error:
         problem = error
     raise _mistyped(*_explain(problem, raw, kind))
+
+
+def _convert(raw: Any, kind: type[T]) -> T:
+    """Raises msgspec's error where a value has the wrong type; its words are for `_explain`."""
+    try:
+        return msgspec.convert(raw, kind, dec_hook=decode_hook)
+    except RecursionError:
+        raise InvalidError(_TOO_DEEP) from None
+    except UnicodeEncodeError as error:
+        raise InvalidError(f"{error.object!a:.100} has half a character, which is no text") from None
 
 
 def loads(data: bytes | str, source: str = "") -> Any:
