@@ -220,7 +220,7 @@ def test_random_machines(program: Path, tmp_path: Path) -> None:
         for _ in range(5):
             found += compare(program, host, rng)
         shutil.rmtree(host.root)
-    assert all(found[kind] > 20 for kind in ("generic", "pci", "mdev", "usb")), found
+    assert all(found[kind] >= 5 for kind in ("generic", "pci", "mdev", "usb")), found
 
 
 def test_a_mediated_device_whose_node_is_gone_is_refused_by_both(program: Path, tmp_path: Path) -> None:
