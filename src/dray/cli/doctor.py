@@ -120,7 +120,7 @@ async def _look(places: Places, bundle: Path | None, say: Callable[[str], None])
 
 def make_places(arguments: argparse.Namespace) -> Places:
     """What the flags mean. On a laptop the directories are those of its `dray up`."""
-    from dray.processes.agent_parts.cluster import parse_node_name
+    from dray.agent.cluster import parse_node_name
     from dray.processes.doctor.places import Places, look_at
     from dray.processes.up.place import UpPlace, default_data_dir
     from dray.wire.deviceplugin import DIRECTORY

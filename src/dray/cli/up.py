@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.apiserver import add_allow_host
+from dray.cli.feature_flags import add_feature_gates
 from dray.errors import InvalidError
-from dray.processes.flags import add_feature_gates
 
 if TYPE_CHECKING:
     from dray.processes.all_in_one import UpOptions
@@ -159,7 +159,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
     """InvalidError names the flag."""
     from dray.apiserver.http.server import Address
     from dray.processes.all_in_one import UpOptions
-    from dray.processes.flags import check_allowed, parse_address
+    from dray.runtime.flags import check_allowed, parse_address
     from dray.sdk.installed import installed_drivers
     from dray.semantics.features import parse_feature_gates
 

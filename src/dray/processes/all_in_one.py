@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 import dray
+from dray.agent.own_kinds import OwnKind
 from dray.api import names
 from dray.apiserver.http.server import Address
 from dray.client.kubeconfig import find_access
@@ -30,7 +31,6 @@ from dray.kubelet.runtimes.shim import boot_id, start_time
 from dray.processes.agent import Agent
 from dray.processes.apiserver import ApiServerOptions, Listening, api_server
 from dray.processes.fleet.profile_file import load_profile
-from dray.processes.own_kinds import OwnKind
 from dray.processes.up.choice import (
     AUTO,
     ChosenRuntime,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dray.agent.config import load_agent_config, served
+from dray.agent.discovery import discover
 from dray.drivers.contract import Device, Health
 from dray.inventory.doors import Offered
-from dray.processes.agent_config import load_agent_config, served
-from dray.processes.discovery import discover
 from dray.processes.up.config import machine_config, usable_config
 from tests.drivers.machine import build
 

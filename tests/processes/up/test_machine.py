@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dray.agent.config import load_agent_config, served
 from dray.api.quantity import Quantity
 from dray.drivers.sim.config import SimConfig, SimDevices
 from dray.drivers.sim.profile import SimProfile
 from dray.errors import Error
-from dray.processes.agent_config import load_agent_config, served
 from dray.processes.up.machine import LOOK_SECONDS, MachineConfig
 from dray.processes.up.place import UpPlace
 from dray.runtime.clock import FakeClock

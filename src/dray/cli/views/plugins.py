@@ -30,7 +30,7 @@ from dray.errors import (
     ProtocolError,
     UnavailableError,
 )
-from dray.processes.kubelet_parts.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
+from dray.kubelet.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
 from dray.processes.up.place import RunningUp, find_running
 from dray.runtime.files.oserrors import from_os_error
 from dray.semantics.taints import DeviceHealth

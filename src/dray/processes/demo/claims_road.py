@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from dray.agent.events import Reason
 from dray.allocation.features import Features
 from dray.allocation.selector_trial import try_selector
 from dray.api.kinds import (
@@ -19,7 +20,6 @@ from dray.api.kinds import (
 )
 from dray.api.resource.claim import ResourceClaim
 from dray.api.resource.slice import Device, ResourceSlice
-from dray.processes.agent_parts.events import Reason
 from dray.processes.demo.pods import NAMESPACE, Json, pod
 from dray.processes.demo.scene import AGENT, CONTROLLER, DRIVER, KUBELET, SCHEDULER, USER, Scene
 

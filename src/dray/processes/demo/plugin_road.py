@@ -17,9 +17,9 @@ from dray.deviceplugin.held import holders
 from dray.drivers.sim.config import SimConfig, SimDevices
 from dray.drivers.sim.profile import SimProfile
 from dray.errors import UnavailableError
+from dray.kubelet.plugins_view import PATH
 from dray.processes.demo.pods import NAMESPACE, pod
 from dray.processes.demo.scene import ADMIN, AGENT, KUBELET, SCHEDULER, USER, Scene
-from dray.processes.kubelet_parts.plugins_view import PATH
 from dray.processes.up.machine import MachineConfig
 
 RESOURCE: Final = "example.com/card"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from dray.agent.config.reading import read_view, report
 from dray.allocation.selector import check_selector
 from dray.api.codec import load_values
 from dray.api.codec.unknown_fields import unknown_fields
@@ -16,7 +17,6 @@ from dray.drivers import sim
 from dray.drivers.sim.profile import SimProfile
 from dray.drivers.sim.profile_validation import validate_profile
 from dray.errors import InvalidError
-from dray.processes.agent_config.reading import read_view, report
 from dray.processes.fleet.objects import HollowNode, pool_slices
 from dray.runtime.files.oserrors import from_os_error
 

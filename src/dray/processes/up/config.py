@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from dray.agent.config import load_agent_config
+from dray.agent.config.additions import DEFAULT_DOMAIN
 from dray.api.codec import dump_yaml
 from dray.api.kubevirt.mdev_types import normalize_type_name
 from dray.api.names import extended_resource_name
 from dray.drivers.contract import Device
 from dray.errors import InvalidError
-from dray.processes.agent_config import load_agent_config
-from dray.processes.agent_config.additions import DEFAULT_DOMAIN
 from dray.runtime.logs import get_log
 
 _log = get_log("up")

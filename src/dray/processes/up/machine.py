@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from dray.agent.discovery import discover
 from dray.api.codec import to_raw
 from dray.drivers.contract import Device
 from dray.drivers.sim.profile import SimProfile
 from dray.errors import Error
-from dray.processes.discovery import discover
 from dray.processes.up.config import usable_config
 from dray.processes.up.place import UpPlace
 from dray.runtime.clock import Clock

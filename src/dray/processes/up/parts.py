@@ -11,6 +11,8 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
+from dray.agent.options import AgentOptions
+from dray.agent.own_kinds import OwnKind
 from dray.allocation.profiles import CORRECT
 from dray.api.core import Node
 from dray.api.kinds import NODES
@@ -22,13 +24,11 @@ from dray.controllers.pictures import Surroundings
 from dray.drivers.sim.profile import SimProfile
 from dray.errors import NotFoundError, UnavailableError
 from dray.processes.agent import Agent, run_agent
-from dray.processes.agent_parts.options import AgentOptions
 from dray.processes.controllers import ControllersOptions, controllers
 from dray.processes.dashboard import ADDRESS as DASHBOARD
 from dray.processes.dashboard import DashboardOptions, dashboard
 from dray.processes.hollow_fleet import HollowFleet
 from dray.processes.kubelet import KubeletOptions, run_kubelet
-from dray.processes.own_kinds import OwnKind
 from dray.processes.up.choice import free_port
 from dray.processes.up.place import UpPlace
 from dray.runtime.clock import Clock

@@ -21,8 +21,8 @@ from dray.processes.doctor.examine import Report
 from dray.processes.doctor.places import Places, State, look_at, read_text
 from dray.processes.doctor.support.logs import read_logs
 from dray.processes.doctor.support.redact import hide_in_document, hide_in_text
-from dray.processes.flags import METRICS_ADDRESS
 from dray.processes.up.place import UpPlace
+from dray.runtime.flags import METRICS_ADDRESS
 
 _OPTIONS: Final = HttpOptions(timeout=10.0, connect_timeout=4.0, retries=0)
 _PAGE: Final = 500
