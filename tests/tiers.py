@@ -41,13 +41,16 @@ TIER_OF = {
     "bench": PROGRAMS,
     "cli": PROGRAMS,
     "dashboard": PROGRAMS,
+    "demo": PROGRAMS,
     "docs": PROGRAMS,
+    "doctor": PROGRAMS,
     "hostile": PROGRAMS,
     "kubelet/test_plugins_view.py": PROGRAMS,
     "newcomer": PROGRAMS,
     "processes": PROGRAMS,
     "sdk": PROGRAMS,
     "testing/check": PROGRAMS,
+    "up": PROGRAMS,
     "e2e": E2E,
 }
 

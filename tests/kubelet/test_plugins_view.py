@@ -17,8 +17,8 @@ from dray.cli.main import main
 from dray.cli.views.plugins import Plugins, ask_page, look
 from dray.errors import DeniedError, InvalidError, NotFoundError
 from dray.kubelet.runtimes.shim import start_time
-from dray.processes.up.place import RunningUp, UpPlace
 from dray.runtime.pages import Page, Readers, serve_pages
+from dray.up.place import RunningUp, UpPlace
 from tests.interrupts import interruptible
 from tests.kubelet.plugins.real_plugin import Plugin
 from tests.processes.kubelet_claims import announced, driver_of, registered

@@ -111,7 +111,7 @@ def _told_when_slow(what: str) -> Iterator[None]:
 
 def _usual_kubelet(data_dir: Path | None) -> Path:
     """That of the `dray up` which is meant, else the machine's."""
-    from dray.processes.up.place import UpPlace, default_data_dir, find_running
+    from dray.up.place import UpPlace, default_data_dir, find_running
 
     if find_running(data_dir) is not None:
         return UpPlace(data_dir or default_data_dir()).kubelet

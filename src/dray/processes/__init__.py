@@ -2,5 +2,5 @@
 
 In: flags and config files.
 Out: a running process.
-Next: `cli/` starts each; `sdk/` runs an agent of its own.
+Next: `cli/` starts each; `up/` puts them into one process, `sdk/` runs an agent of its own.
 """
