@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import random
+import shutil
 import subprocess
 import tempfile
 import time
@@ -90,6 +91,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
     """Pass over what comes after the end of the time box: it is neither run nor counted."""
     box = item.config.option.box
     return True if box and time.monotonic() - item.config.stash[STARTED] > box else None
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory with room for sockets below it, whatever the test is called."""
+    made = Path(tempfile.mkdtemp(prefix="dray-"))
+    yield made
+    shutil.rmtree(made)
 
 
 @pytest.fixture(autouse=True)

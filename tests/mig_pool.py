@@ -7,8 +7,8 @@ from dray.api.meta import ObjectMeta
 from dray.api.resource import ResourceClaim, ResourceSlice
 from dray.api.resource.slice import ResourcePool, ResourceSliceSpec
 from dray.dra.slices.layout import COUNTERS_APART
-from dray.processes.fleet.objects import HollowNode, pool_slices
-from dray.processes.fleet.profile_file import load_profile
+from dray.up.fleet.objects import HollowNode, pool_slices
+from dray.up.fleet.profile_file import load_profile
 
 DRIVER = "gpu.nvidia.com"
 NODE = "h200-0"

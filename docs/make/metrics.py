@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import prometheus_client
 
 from docs.make.made import plain, table
+from dray.agent.metrics import AgentMetrics
 from dray.api.resource import ResourceClaim
 from dray.apiserver.http.measures import Measures
 from dray.controllers.guard.server import GuardServer
@@ -24,7 +25,6 @@ from dray.deviceplugin.metrics import PluginMetrics
 from dray.dra.metrics import DraMetrics
 from dray.kubelet.claims.meters import Meters
 from dray.kubelet.metrics import KubeletMetrics
-from dray.processes.agent_parts.metrics import AgentMetrics
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics, Sample
 from dray.runtime.quarantine import show_set_aside

@@ -12,12 +12,12 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from docs.make.made import table
+from dray.agent.config import Additions
 from dray.api.kubevirt.types import Configuration
 from dray.api.quantity import Quantity
 from dray.drivers.nvidia.parameters import GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dray.drivers.sim.parameters import SimParameters
 from dray.drivers.sim.profile import SimProfile
-from dray.processes.agent_config import Additions
 
 _HEAD = """# All settings
 

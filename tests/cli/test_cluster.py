@@ -13,7 +13,7 @@ from dray.cli.cluster import Asked, add_cluster_arguments, ask, find_cluster
 from dray.cli.main import main
 from dray.errors import InvalidError, NotFoundError, UnavailableError
 from dray.kubelet.runtimes.shim import boot_id, start_time
-from dray.processes.up.place import RunningUp, UpPlace
+from dray.up.place import RunningUp, UpPlace
 
 
 def config(path: Path, port: int, *contexts: str) -> Path:

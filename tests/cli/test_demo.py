@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.interrupts import interruptible
-from tests.processes.up.up_program import dray, dray_apart
+from tests.up.up_program import dray, dray_apart
 from tests.waiting import PATIENCE
 
 STAGES = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dray.cli.demo_view import View
-from dray.processes.demo.story import Output, Road, Stage, Step
+from dray.demo.story import Output, Road, Stage, Step
 
 
 def test_words_have_their_places() -> None:

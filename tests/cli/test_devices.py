@@ -16,8 +16,8 @@ from dray.cli import devices
 from dray.cli.main import main
 from dray.drivers.contract import Device, Discovery, Health
 from dray.kubelet.runtimes.shim import boot_id, start_time
-from dray.processes.up.place import RunningUp, UpPlace
 from dray.testing.host import Host, MdevType
+from dray.up.place import RunningUp, UpPlace
 from tests.cli.terminal import Terminal
 from tests.interrupts import interruptible
 from tests.small_kubelet import SmallKubelet

@@ -12,7 +12,7 @@ import pytest
 
 from dray.cli.doctor import lines
 from dray.cli.main import main
-from dray.processes.doctor.finding import fault, note, ok
+from dray.doctor.finding import fault, note, ok
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dray.processes.up.choice import free_port
-from dray.processes.up.place import RunningUp, Supervising, UpPlace
-from tests.processes.up.up_program import dray, dray_apart
+from dray.up.choice import free_port
+from dray.up.place import RunningUp, Supervising, UpPlace
+from tests.up.up_program import dray, dray_apart
 from tests.waiting import block_until
 
 

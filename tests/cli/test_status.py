@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dray.cli.status import as_document, as_lines
-from dray.processes.up.place import Supervising
-from dray.processes.up.status import OK, Status
+from dray.up.place import Supervising
+from dray.up.status import OK, Status
 from tests.cli.test_up import running
 
 SUPERVISOR = Supervising(pid=7, start_time=1, boot="", child=8, restarts=3, last="signal SIGKILL")

@@ -16,8 +16,8 @@ from dray.cli import up
 from dray.cli.main import make_parser
 from dray.cli.up_view import next_commands, picture
 from dray.errors import InvalidError
-from dray.processes.up.place import RunningUp, UpPlace, default_data_dir
 from dray.semantics.features import Gate
+from dray.up.place import RunningUp, UpPlace, default_data_dir
 from tests.cli.terminal import Terminal
 
 

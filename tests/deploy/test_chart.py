@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from dray.agent.config import load_agent_config
 from dray.api.codec import load_values
-from dray.processes.agent_config import load_agent_config
 
 CHART = Path("deploy/helm/dray")
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dray.agent.config import load_agent_config, served
+from dray.agent.kinds import Kinds, by_resource
 from dray.drivers.contract import Driver
 from dray.processes.agent import offers_of
-from dray.processes.agent_config import load_agent_config, served
-from dray.processes.kinds import Kinds, by_resource
 from dray.runtime.clock import FakeClock
 
 PLUGINS = "/var/lib/kubelet/device-plugins"

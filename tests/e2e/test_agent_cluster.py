@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 
+from dray.agent.cluster import AgentCluster, ClusterSide, agent_cluster
+from dray.agent.config import Served
+from dray.agent.config.config_place import KUBEVIRTS, ConfigMapPlace, KubeVirtPlace, Place
+from dray.agent.events import Reason
 from dray.api.codec import encode, load_documents, load_values
 from dray.api.core import Event
 from dray.api.kinds import CONFIG_MAPS, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -25,10 +29,6 @@ from dray.client.kubeconfig import find_access
 from dray.client.requests import PatchType, Selection
 from dray.dra.parcels import ClaimRef
 from dray.errors import DeniedError, Error, NotFoundError
-from dray.processes.agent_config import Served
-from dray.processes.agent_config.config_place import KUBEVIRTS, ConfigMapPlace, KubeVirtPlace, Place
-from dray.processes.agent_parts.cluster import AgentCluster, ClusterSide, agent_cluster
-from dray.processes.agent_parts.events import Reason
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from dray.testing.kubernetes.control_plane import ControlPlane

@@ -32,7 +32,7 @@ from dray.kubelet.metrics import KubeletMetrics
 from dray.kubelet.podresources import PodResourcesServer, RateLimit, Sources
 from dray.kubelet.runtimes.cri_requests import cgroup_parent
 from dray.kubelet.runtimes.records import make_id
-from dray.processes.kubelet_parts.views import ClaimsSeen
+from dray.kubelet.views import ClaimsSeen
 from dray.runtime.metrics import Metrics
 from dray.testing.kubernetes.cluster import Cluster
 from dray.testing.kubernetes.part import Part, wait_until

@@ -20,12 +20,12 @@ from dray.client.client import Client
 from dray.client.http import HttpOptions
 from dray.client.kubeconfig import find_access
 from dray.errors import InvalidError
-from dray.processes.up.place import UpPlace
+from dray.up.place import UpPlace
 from tests.hostile.deciding import classes, shared_slice
 from tests.hostile.test_tenant_claims import ENDLESS, KNAPSACKS, wish
 from tests.hostile.test_tenant_selectors import TABLE
-from tests.processes.up.up_program import UpProgram
 from tests.scheduler.live import until
+from tests.up.up_program import UpProgram
 
 Json = dict[str, Any]
 HANG = 240.0

@@ -11,6 +11,7 @@ from typing import Any
 
 from yarl import URL
 
+from dray.agent.config.config_place import KUBEVIRTS
 from dray.api.codec import encode
 from dray.api.core import Event
 from dray.api.kinds import CONFIG_MAPS, EVENTS, NODES
@@ -19,7 +20,6 @@ from dray.client.access import ClusterAccess
 from dray.client.client import Client
 from dray.client.http import Request
 from dray.client.kubeconfig import find_access
-from dray.processes.agent_config.config_place import KUBEVIRTS
 from dray.processes.apiserver import ApiServerOptions, api_server
 from dray.runtime.tasks import wait_first
 from tests.waiting import until

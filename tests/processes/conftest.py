@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,11 +70,3 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path, build(tmp_path / "host"), SmallKubelet(tmp_path / "kubelet" / "device-plugins"))
-
-
-@pytest.fixture
-def short() -> Iterator[Path]:
-    """A directory with room for sockets below it, whatever the test is called."""
-    made = Path(tempfile.mkdtemp(prefix="dray-"))
-    yield made
-    shutil.rmtree(made)

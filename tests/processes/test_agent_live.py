@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dray.agent.config.config_place import ConfigMapPlace, KubeVirtPlace
 from dray.api.codec import load_values
-from dray.processes.agent_config.config_place import ConfigMapPlace, KubeVirtPlace
 from dray.testing.host import MdevType
 from tests.processes.agent_server import NODE, NS, AgentServer, agent_server
 from tests.processes.conftest import Node

@@ -6,11 +6,11 @@ import asyncio
 from pathlib import Path
 from typing import cast
 
+from dray.agent.doors.restart import keep_holds
 from dray.dra.claims.prepare import Preparer
 from dray.dra.parcels import ClaimRef
 from dray.inventory.holds import Holds
 from dray.inventory.ledger import KubeletLook
-from dray.processes.agent_doors.restart import keep_holds
 from dray.runtime.clock import SystemClock
 from dray.runtime.tasks import running
 from tests.inventory.conftest import gpu

@@ -13,8 +13,8 @@ from dray.api.resource.slice import Device
 from dray.api.validation.entry import validate
 from dray.client.client import Client
 from dray.drivers.sim.profile import HOLLOW_LABEL
-from dray.processes.fleet.profile_file import load_profile
-from tests.processes.fleet_cluster import NS, apply, in_phase, sim_cluster
+from dray.up.fleet.profile_file import load_profile
+from tests.up.fleet.fleet_cluster import NS, apply, in_phase, sim_cluster
 from tests.waiting import until
 
 EXAMPLES = sorted(Path("examples").glob("0[345]-*"))

@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dray.agent.config.last_known import LastKnown
+from dray.agent.node_view import LAYOUT
 from dray.api.codec.json_codec import loads
 from dray.apiserver.store.journal import Journal
 from dray.dra.claims.claim_files import ClaimFiles
@@ -21,8 +23,6 @@ from dray.kubelet.claims import health_record, state_file
 from dray.kubelet.devices import checkpoint as devices_checkpoint
 from dray.kubelet.pods.records import Records
 from dray.kubelet.runtimes.records import ContainerRecord, SandboxRecord
-from dray.processes.agent_config.last_known import LastKnown
-from dray.processes.agent_parts.node_view import LAYOUT
 from dray.runtime.clock import FakeClock
 from dray.runtime.threads import Threads
 

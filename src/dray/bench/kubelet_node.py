@@ -29,7 +29,7 @@ from dray.kubelet.plugins.registration import Registration
 from dray.kubelet.topology.manager import TopologyManager
 from dray.kubelet.topology.nodes import NumaNodes
 from dray.kubelet.topology.options import TopologyConfig
-from dray.processes.kubelet_parts.views import DevicesSeen
+from dray.kubelet.views import DevicesSeen
 from dray.runtime.clock import SystemClock
 from dray.runtime.metrics import Metrics
 

@@ -26,8 +26,8 @@ from dray.bench.up_load import Settled, settle_pods
 from dray.client.client import Client
 from dray.client.kubeconfig import find_access
 from dray.errors import UnavailableError
-from dray.processes.up.place import RunningUp, UpPlace
 from dray.testing.kubernetes.part import last_lines
+from dray.up.place import RunningUp, UpPlace
 
 Say = Callable[[str], None]
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from dray.processes.flags import METRICS_ADDRESS, add_cluster, add_host, read_options
+from dray.agent.flags import add_cluster, add_host, read_options
+from dray.runtime.flags import METRICS_ADDRESS
 
 P = TypeVar("P")
 
@@ -53,9 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
+    from dray.agent.config.config_file import parse_label
+    from dray.agent.config.config_place import parse_additions_place, parse_place
     from dray.processes.agent import run_agent
-    from dray.processes.agent_config.config_file import parse_label
-    from dray.processes.agent_config.config_place import parse_additions_place, parse_place
     from dray.runtime.tasks import run_until_signalled
     from dray.sdk.installed import installed_drivers
 

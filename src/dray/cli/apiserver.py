@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dray.processes.flags import add_feature_gates
+from dray.cli.feature_flags import add_feature_gates
 
 if TYPE_CHECKING:
     from dray.apiserver.access.identity import Identity
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from dray.apiserver.http.server import Address
     from dray.errors import InvalidError
     from dray.processes.apiserver import ApiServerOptions, run_apiserver
-    from dray.processes.flags import check_allowed, parse_address
+    from dray.runtime.flags import check_allowed, parse_address
     from dray.runtime.tasks import run_until_signalled
     from dray.semantics.features import enabled_gates, parse_feature_gates
 

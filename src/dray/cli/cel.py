@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from dray.cli import exit_codes
+from dray.cli.feature_flags import add_feature_gates
 from dray.cli.manifests import read_manifests, read_text, say_notes, seconds_above_zero
 from dray.cli.tables import GREEN, PLAIN, RED, YELLOW, has_colour
 from dray.errors import InvalidError
-from dray.processes.flags import add_feature_gates
 
 if TYPE_CHECKING:
     from dray.allocation.selector_trial import Outcome, Trial

@@ -88,7 +88,7 @@ def find_cluster(
 ) -> ClusterAccess:
     """InvalidError names all ways to say which; `files`: objects in files would do as well."""
     from dray.client.kubeconfig import find_access
-    from dray.processes.up.place import find_running
+    from dray.up.place import find_running
 
     if data_dir is not None:
         return _of_data_dir(data_dir, kubeconfig, context)
@@ -114,7 +114,7 @@ def find_cluster(
 
 def _of_data_dir(data_dir: Path, kubeconfig: Path | None, context: str | None) -> ClusterAccess:
     from dray.client.kubeconfig import find_access
-    from dray.processes.up.place import find_running
+    from dray.up.place import find_running
 
     if kubeconfig:
         raise InvalidError(

@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
 def make_options(arguments: argparse.Namespace) -> DashboardOptions:
     """InvalidError names the flag."""
     from dray.processes.dashboard import DashboardOptions
-    from dray.processes.flags import check_allowed, parse_address
+    from dray.runtime.flags import check_allowed, parse_address
 
     address = parse_address(arguments.listen, "--listen")
     if address is None:

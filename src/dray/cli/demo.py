@@ -13,10 +13,10 @@ from dray.cli.tables import has_colour, print_document, progress
 from dray.errors import Error
 
 if TYPE_CHECKING:
-    from dray.cli.demo_log import LastLines
     from dray.cli.demo_view import View
-    from dray.processes.demo.run import Demo
-    from dray.processes.up.place import RunningUp
+    from dray.demo.last_lines import LastLines
+    from dray.demo.run import Demo
+    from dray.up.place import RunningUp
 
 _INTERRUPTED = 130
 
@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0 where all of it was seen; 1 where a stage failed; 130 where it was interrupted. Clean in each case."""
     began = monotonic()
 
-    from dray.cli.demo_log import keep_last_lines
     from dray.cli.demo_view import View
+    from dray.demo.last_lines import keep_last_lines
 
     is_document = arguments.output == "json"
     view = View(colour=has_colour(), show=not is_document)
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _perform(arguments: argparse.Namespace, view: View) -> tuple[Demo, Error | bool | None]:
     """To its end: True, what failed, or None for an interruption. Long waits have a line that goes away."""
-    from dray.processes.demo.run import Audience, Demo, DemoOptions
+    from dray.demo.run import Audience, Demo, DemoOptions
     from dray.runtime.tasks import run_until_signalled
 
     ended: list[bool] = []

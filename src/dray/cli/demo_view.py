@@ -8,8 +8,8 @@ from typing import Final
 
 from dray.cli.explain import as_lines
 from dray.cli.tables import BOLD, GREEN, clean, columns, painted, terminal_width, visible
-from dray.processes.demo.story import Output, Refused, Road, Stage, Step, Word
-from dray.processes.up.place import RunningUp
+from dray.demo.story import Output, Refused, Road, Stage, Step, Word
+from dray.up.place import RunningUp
 
 _WIDTH: Final = 110
 _TIME: Final = 10

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     kubelet_dir = arguments.kubelet_dir or _usual_kubelet(arguments.data_dir)
     if arguments.watch:
         return _watch(arguments, kubelet_dir)
-    from dray.processes.discovery import discover
+    from dray.agent.discovery import discover
 
     with _told_when_slow("looking at the devices"):
         found = discover(arguments.host_root, arguments.config)
@@ -111,7 +111,7 @@ def _told_when_slow(what: str) -> Iterator[None]:
 
 def _usual_kubelet(data_dir: Path | None) -> Path:
     """That of the `dray up` which is meant, else the machine's."""
-    from dray.processes.up.place import UpPlace, default_data_dir, find_running
+    from dray.up.place import UpPlace, default_data_dir, find_running
 
     if find_running(data_dir) is not None:
         return UpPlace(data_dir or default_data_dir()).kubelet
@@ -139,9 +139,9 @@ def _watch(arguments: argparse.Namespace, kubelet_dir: Path) -> int:
     """On a terminal the table is drawn anew, elsewhere changed rows are added. A kubelet is asked at each look."""
     import asyncio
 
+    from dray.agent.discovery import follow
     from dray.cli.watching import Shown
     from dray.deviceplugin.held import holders
-    from dray.processes.discovery import follow
 
     if arguments.output not in ("table", "wide"):
         raise InvalidError("devices can be watched as a table only: leave -o out, or give -o wide", field="--output")  # fmt: skip

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from dray.client.access import ClusterAccess
-    from dray.processes.doctor.examine import Report
-    from dray.processes.doctor.finding import Finding
-    from dray.processes.doctor.places import Places
+    from dray.doctor.examine import Report
+    from dray.doctor.finding import Finding
+    from dray.doctor.places import Places
 
 _KUBELET_DIR = Path("/var/lib/kubelet")
 _RUNTIME_SOCKETS = (
@@ -102,14 +102,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _look(places: Places, bundle: Path | None, say: Callable[[str], None]) -> tuple[Report, int]:
-    from dray.processes.doctor.examine import examine
+    from dray.doctor.examine import examine
 
     say("looking at this machine and its cluster")
     report = await examine(places)
     if bundle is None:
         return report, 0
-    from dray.processes.doctor.support.bundle import pack, write
-    from dray.processes.doctor.support.collect import collect
+    from dray.doctor.support.bundle import pack, write
+    from dray.doctor.support.collect import collect
     from dray.runtime.clock import SystemClock
 
     say("collecting for the bundle")
@@ -120,9 +120,9 @@ async def _look(places: Places, bundle: Path | None, say: Callable[[str], None])
 
 def make_places(arguments: argparse.Namespace) -> Places:
     """What the flags mean. On a laptop the directories are those of its `dray up`."""
-    from dray.processes.agent_parts.cluster import parse_node_name
-    from dray.processes.doctor.places import Places, look_at
-    from dray.processes.up.place import UpPlace, default_data_dir
+    from dray.agent.cluster import parse_node_name
+    from dray.doctor.places import Places, look_at
+    from dray.up.place import UpPlace, default_data_dir
     from dray.wire.deviceplugin import DIRECTORY
 
     data_dir = (arguments.data_dir or default_data_dir()).absolute()
@@ -163,7 +163,7 @@ def _cluster(arguments: argparse.Namespace) -> tuple[ClusterAccess | None, str]:
     """No cluster is a finding here, no error; one that was named must be there."""
     from dray.cli.cluster import find_cluster
     from dray.errors import InvalidError, NotFoundError
-    from dray.processes.up.place import find_running
+    from dray.up.place import find_running
 
     if str(arguments.kubeconfig) == "none":
         return None, "--kubeconfig none"

@@ -13,7 +13,7 @@ from dray.cli.up import add_data_dir
 from dray.errors import InvalidError
 
 if TYPE_CHECKING:
-    from dray.processes.up.place import UpPlace
+    from dray.up.place import UpPlace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0 also where nothing ran: it is down, as asked."""
-    from dray.processes.up.place import UpPlace, default_data_dir
+    from dray.up.place import UpPlace, default_data_dir
 
     place = UpPlace((arguments.data_dir or default_data_dir()).absolute())
     if arguments.purge and not _is_sure(arguments, place):
@@ -64,9 +64,9 @@ def _bring_down(arguments: argparse.Namespace, place: UpPlace, say: Callable[[st
 
 
 async def _down(arguments: argparse.Namespace, place: UpPlace, say: Callable[[str], None]) -> list[str]:
-    from dray.processes.up.containers import Left, count_containers, end_containers
-    from dray.processes.up.stopping import delete_pods, purge, stop
     from dray.runtime.clock import SystemClock
+    from dray.up.containers import Left, count_containers, end_containers
+    from dray.up.stopping import delete_pods, purge, stop
 
     clock = SystemClock()
     if arguments.purge:

@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dray.cli.feature_flags import add_feature_gates
 from dray.errors import InvalidError
-from dray.processes.flags import add_feature_gates, add_metrics_readers, parse_address, read_metrics_readers
+from dray.runtime.flags import add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.kubelet.runtimes.contract import LogLimits
@@ -155,12 +156,12 @@ def _add_places(places: argparse._ArgumentGroup) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM."""
+    from dray.agent.config.config_file import parse_label
     from dray.cdi.registry import DIRECTORIES
     from dray.kubelet.runtimes.images import IMAGES
+    from dray.kubelet.server.container_logs import ANYWHERE
     from dray.kubelet.topology.options import TopologyConfig
-    from dray.processes.agent_config.config_file import parse_label
     from dray.processes.kubelet import KubeletOptions, run_kubelet
-    from dray.processes.kubelet_parts.logs import ANYWHERE
     from dray.runtime.tasks import run_until_signalled
     from dray.semantics.features import enabled_gates, parse_feature_gates
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.cluster import add_cluster_arguments
+from dray.cli.feature_flags import add_feature_gates
 from dray.cli.tables import progress
 from dray.errors import InvalidError
-from dray.processes.flags import add_feature_gates
 from dray.runtime.clock import SystemClock
 
 if TYPE_CHECKING:

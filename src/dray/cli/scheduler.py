@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.cluster import add_kubeconfig_arguments
+from dray.cli.feature_flags import add_feature_gates
 from dray.cli.leader_flags import add_leader_flags, leader_config
 from dray.errors import InvalidError
-from dray.processes.flags import add_feature_gates, add_metrics_readers, parse_address, read_metrics_readers
+from dray.runtime.flags import add_metrics_readers, parse_address, read_metrics_readers
 
 if TYPE_CHECKING:
     from dray.processes.scheduler import SchedulerOptions

@@ -11,7 +11,7 @@ from dray.cli.tables import BOLD, clean, columns, has_colour, painted, painted_s
 from dray.cli.up import add_data_dir
 
 if TYPE_CHECKING:
-    from dray.processes.up.status import Status
+    from dray.up.status import Status
 
 _SHOWN = {"devices": "DRA devices"}
 
@@ -32,8 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0 where it runs and its parts are well, else 1."""
     import asyncio
 
-    from dray.processes.up.place import UpPlace, default_data_dir
-    from dray.processes.up.status import read_status
+    from dray.up.place import UpPlace, default_data_dir
+    from dray.up.status import read_status
 
     place = UpPlace((arguments.data_dir or default_data_dir()).absolute())
     found = asyncio.run(read_status(place))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dray.cli.apiserver import add_allow_host
+from dray.cli.feature_flags import add_feature_gates
 from dray.errors import InvalidError
-from dray.processes.flags import add_feature_gates
 
 if TYPE_CHECKING:
-    from dray.processes.all_in_one import UpOptions
+    from dray.up.all_in_one import UpOptions
 
 _QUIET = "warning"
 
@@ -86,9 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     from dray.cli.tables import progress
     from dray.cli.up_view import show_up
-    from dray.processes.all_in_one import Told, run_up
-    from dray.processes.up.place import RunningUp
     from dray.runtime.tasks import run_until_signalled
+    from dray.up.all_in_one import Told, run_up
+    from dray.up.place import RunningUp
 
     options = make_options(arguments)
     with ExitStack() as line:
@@ -158,10 +158,10 @@ def words_of(arguments: argparse.Namespace) -> list[str]:
 def make_options(arguments: argparse.Namespace) -> UpOptions:
     """InvalidError names the flag."""
     from dray.apiserver.http.server import Address
-    from dray.processes.all_in_one import UpOptions
-    from dray.processes.flags import check_allowed, parse_address
+    from dray.runtime.flags import check_allowed, parse_address
     from dray.sdk.installed import installed_drivers
     from dray.semantics.features import parse_feature_gates
+    from dray.up.all_in_one import UpOptions
 
     listen = None
     if arguments.listen is not None:
@@ -186,7 +186,7 @@ def make_options(arguments: argparse.Namespace) -> UpOptions:
 
 
 def _data_dir(arguments: argparse.Namespace) -> Path:
-    from dray.processes.up.place import default_data_dir
+    from dray.up.place import default_data_dir
 
     found: Path = arguments.data_dir or default_data_dir()
     return found.absolute()

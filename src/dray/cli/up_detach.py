@@ -13,9 +13,9 @@ from typing import Final
 from dray.cli import exit_codes
 from dray.cli.tables import progress
 from dray.errors import ConflictError
-from dray.processes.up.log import tail
-from dray.processes.up.place import RunningUp, Supervising, UpPlace
 from dray.runtime.files.oserrors import from_os_error
+from dray.up.log import tail
+from dray.up.place import RunningUp, Supervising, UpPlace
 
 _PROGRAM: Final = (sys.executable, "-m", "dray", "up")
 _PATIENCE: Final = 300.0
@@ -25,8 +25,8 @@ _LINES: Final = 15
 
 def supervise(data_dir: Path, words: Sequence[str]) -> int:
     """What the process in the background does: run `dray up` with these flags, for ever."""
-    from dray.processes.up.supervisor import SupervisorOptions, run_supervisor
     from dray.runtime.tasks import run_until_signalled
+    from dray.up.supervisor import SupervisorOptions, run_supervisor
 
     options = SupervisorOptions(UpPlace(data_dir), (*_PROGRAM, *words))
     run_until_signalled(lambda: run_supervisor(options))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from dray.cli.tables import BOLD, YELLOW, clean, columns, has_colour, painted
-from dray.processes.up.place import RunningUp, UpPlace, default_data_dir
+from dray.up.place import RunningUp, UpPlace, default_data_dir
 
 _NO_DEVICES = "none found (`dray devices` tells where it looked; --sim laptop simulates some)"
 

@@ -23,6 +23,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
+from dray.agent.classes import DeviceClasses, classes_for
+from dray.agent.cluster import AgentCluster, agent_cluster
+from dray.agent.config import Served
+from dray.agent.doors.kind import DraGround, KindWish
+from dray.agent.doors.side import DraSide
+from dray.agent.health_events import tell_health
+from dray.agent.kinds import Kinds, by_device, by_resource, permanent
+from dray.agent.machine import Machine, open_machine
+from dray.agent.metrics import AgentMetrics
+from dray.agent.options import AgentOptions
+from dray.agent.own_kinds import OwnKind
 from dray.client.client import Client
 from dray.deviceplugin.controller import PluginController
 from dray.deviceplugin.directory import following
@@ -34,17 +45,6 @@ from dray.drivers.contract import Driver
 from dray.drivers.naming import socket_name
 from dray.inventory.doors import Offered
 from dray.inventory.ledger import Door
-from dray.processes.agent_config import Served
-from dray.processes.agent_doors.kind import DraGround, KindWish
-from dray.processes.agent_doors.side import DraSide
-from dray.processes.agent_parts.classes import DeviceClasses, classes_for
-from dray.processes.agent_parts.cluster import AgentCluster, agent_cluster
-from dray.processes.agent_parts.health_events import tell_health
-from dray.processes.agent_parts.machine import Machine, open_machine
-from dray.processes.agent_parts.metrics import AgentMetrics
-from dray.processes.agent_parts.options import AgentOptions
-from dray.processes.kinds import Kinds, by_device, by_resource, permanent
-from dray.processes.own_kinds import OwnKind
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.garbage import settle
 from dray.runtime.logs import get_log

@@ -33,6 +33,8 @@ from dray.kubelet.plugins.connections import Connections
 from dray.kubelet.plugins.handler import DevicePluginHandler, PluginHandler
 from dray.kubelet.plugins.registration import Registration
 from dray.kubelet.plugins.watcher import PluginWatcher
+from dray.kubelet.plugins_view import PATH as PLUGINS_PAGE
+from dray.kubelet.plugins_view import PluginsSeen
 from dray.kubelet.podresources import Sources, serve_pod_resources
 from dray.kubelet.pods.contract import Events, Objects, Parts
 from dray.kubelet.pods.manager import PodManager
@@ -47,13 +49,11 @@ from dray.kubelet.runtimes.images import IMAGES
 from dray.kubelet.runtimes.process import ProcessRuntime
 from dray.kubelet.runtimes.records import make_id
 from dray.kubelet.runtimes.runc import RuncRuntime, RuncSettings
+from dray.kubelet.server.container_logs import ANYWHERE, LogAddress, LogPlaces, serve_container_logs
 from dray.kubelet.topology.manager import TopologyManager
 from dray.kubelet.topology.nodes import NumaNodes
 from dray.kubelet.topology.options import TopologyConfig
-from dray.processes.kubelet_parts.logs import ANYWHERE, LogAddress, LogPlaces, serve_container_logs
-from dray.processes.kubelet_parts.plugins_view import PATH as PLUGINS_PAGE
-from dray.processes.kubelet_parts.plugins_view import PluginsSeen
-from dray.processes.kubelet_parts.views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
+from dray.kubelet.views import ClaimsSeen, DevicesSeen, NoClaims, PodsSeen
 from dray.runtime.clock import Clock, SystemClock
 from dray.runtime.files.filelock import FileLock
 from dray.runtime.files.private import make_private

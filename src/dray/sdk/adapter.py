@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from dray.agent.own_kinds import OwnKind
 from dray.cdi.edits import ContainerEdits
 from dray.drivers import contract
 from dray.drivers.contract import Asked, Discovery, Prepared, Problem
@@ -14,7 +15,6 @@ from dray.errors import Error, InvalidError, NotFoundError
 from dray.hardware.change import HostChange
 from dray.hardware.host_root import HostRoot, Place
 from dray.inventory.doors import Offered
-from dray.processes.own_kinds import OwnKind
 from dray.runtime.threads import Threads
 from dray.sdk.config import Config
 from dray.sdk.driver import Driver, check_driver, overrides

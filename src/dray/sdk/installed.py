@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from dray.agent.own_kinds import OwnKind
 from dray.controllers.guard.parameters import Validator
 from dray.drivers.contract import TakesClaims
 from dray.errors import Error, InvalidError
-from dray.processes.own_kinds import OwnKind
 from dray.runtime.logs import get_log
 from dray.sdk.adapter import own_kind
 from dray.sdk.driver import Driver

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from dray.agent.flags import add_cluster, add_host, read_options
 from dray.errors import Error, InvalidError, UnavailableError
-from dray.processes.flags import add_cluster, add_host, read_options
 from dray.sdk.driver import Driver, check_driver
 
 if TYPE_CHECKING:
-    from dray.processes.agent_parts.options import AgentOptions
+    from dray.agent.options import AgentOptions
 
 _FAILED: Final = 1
 _BAD_INPUT: Final = 2

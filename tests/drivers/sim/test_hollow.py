@@ -11,10 +11,10 @@ from dray.drivers.sim.config import SimTaint
 from dray.drivers.sim.hollow import hollow_pools
 from dray.drivers.sim.profile import HollowDevices, HollowFault, HollowGroup, HollowPartition
 from dray.hardware.host_root import HostRoot
-from dray.processes.fleet.profile_file import load_profile
 from dray.runtime.clock import SystemClock
 from dray.testing.host import Host
 from dray.testing.nvml.machine import GpuMachine, recording
+from dray.up.fleet.profile_file import load_profile
 
 DRIVER = "gpu.example.com"
 

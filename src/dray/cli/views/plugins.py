@@ -30,10 +30,10 @@ from dray.errors import (
     ProtocolError,
     UnavailableError,
 )
-from dray.processes.kubelet_parts.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
-from dray.processes.up.place import RunningUp, find_running
+from dray.kubelet.plugins_view import DEVICE_PLUGIN, DRA_DRIVER, PATH
 from dray.runtime.files.oserrors import from_os_error
 from dray.semantics.taints import DeviceHealth
+from dray.up.place import RunningUp, find_running
 from dray.wire.connect import connect
 from dray.wire.gen.pluginregistration_v1_pb2 import InfoRequest
 from dray.wire.gen.podresources_v1_pb2 import AllocatableResourcesRequest

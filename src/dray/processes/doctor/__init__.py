@@ -1,4 +1,0 @@
-"""`dray doctor`: facts of a machine and its cluster, read and never changed → pure checks → findings, and a support bundle.
-
-Each area has a file with its facts, `look_…` that gathers them, and `check_…` that judges them.
-"""

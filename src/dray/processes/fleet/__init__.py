@@ -1,1 +1,0 @@
-"""The parts of a hollow fleet: the profile read, its objects, and the loops that keep nodes, leases, slices and pods."""
