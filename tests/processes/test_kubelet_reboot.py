@@ -33,6 +33,8 @@ def put(root: Path, name: str, init: dict[str, Any], main: dict[str, Any], **spe
 def reboot(root: Path) -> None:
     """Everything that ran is gone, and what was written down is of a boot before this one."""
     for path in sorted((root / "state/containers").glob("*/*/*.json")):
+        if "trash" in path.parts:  # it is just being removed, in a thread that outlives the kubelet's loop
+            continue
         record = json.loads(path.read_text())
         if "boot" in record:
             if "pid" in record:
