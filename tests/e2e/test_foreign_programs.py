@@ -221,7 +221,13 @@ def test_a_deployment_with_devices_outlives_kills_of_the_server(node: EmbeddedCl
     node.kubectl("delete", "deployment", "web")
     wait_running(node, "web", 0)
     wait_released(node, 0)
-    assert items(node, f"/apis/apps/v1/{DEFAULT}/replicasets") == []
+    # The deployment controller may have made one more before it heard that its Deployment is gone; the garbage collector finds it.
+    wait_until(
+        lambda: items(node, f"/apis/apps/v1/{DEFAULT}/replicasets") == [],
+        "no ReplicaSets",
+        TIMEOUT_S,
+        poll=0.2,
+    )
 
 
 @pytest.mark.parametrize("cascade", ["background", "foreground", "orphan"])
