@@ -25,18 +25,24 @@ ALL_GATES = TIERS["experimental"]
 
 
 def agreed(
-    cases: Iterable[Case], tier: str = "experimental", *, may_lack: float = 0.001, version: str = "1.36"
+    cases: Iterable[Case],
+    tier: str = "experimental",
+    *,
+    may_lack: float = 0.001,
+    timeout: str = "20s",
+    version: str = "1.36",
 ) -> Report:
-    """The comparison, in which nothing may differ, and of all answers at most a share may not be comparable."""
+    """The comparison, in which nothing may differ, and of all answers at most a share may not be comparable. Some honest cases
+    take the Go allocator a second; odd ones may take it for ever."""
     profile = profile_named(f"k8s-{version}")
 
     def ours(case: Case) -> Answer:
         return run_case(case, CompiledSelectors, profile)
 
-    report = compare(Comparer("allocation"), ours, cases, tier=tier, timeout="1s", version=version)
+    report = compare(Comparer("allocation"), ours, cases, tier=tier, timeout=timeout, version=version)
     print(report)
     assert not report.labels, str(report)
-    assert report.varying + report.left_out <= max(1, report.outcomes.total() * may_lack)
+    assert report.varying + report.left_out <= report.outcomes.total() * may_lack
     return report
 
 
@@ -56,7 +62,7 @@ def test_a_second_generator_agrees() -> None:
 
 def test_objects_that_no_api_server_would_take_agree() -> None:
     """Some of them make the Go allocator panic, which is an error in ours, or search without end."""
-    outcomes = agreed((odd_case(seed) for seed in SEEDS[::2]), may_lack=0.04).outcomes
+    outcomes = agreed((odd_case(seed) for seed in SEEDS[::2]), may_lack=0.04, timeout="1s").outcomes
     assert outcomes["allocated"] > COUNT / 20
 
 
@@ -81,4 +87,4 @@ def test_each_tier_of_1_37_agrees(tier: str) -> None:
 
 def test_odd_objects_agree_with_1_37() -> None:
     cases = (odd_case(seed) for seed in SEEDS[::4])
-    agreed(cases, may_lack=0.05, version="1.37")
+    agreed(cases, may_lack=0.05, timeout="1s", version="1.37")
