@@ -5,14 +5,12 @@ Arguments: directory, scenario, "kill" or "trace" (only list the calls). Prints 
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
 from pathlib import Path
 
 from dray.runtime.files.checkpoint import Checkpoint, Loaded
 from dray.runtime.files.checkpoint_format import Format
-from tests.runtime.files.programs.stepping import begin, ptrace_works, step_through
+from tests.runtime.files.programs.stepping import begin, step_through_all
 
 OLD, NEW = b"old state " * 1000, b"new state " * 2000
 DAMAGED = b"dray-checkpoint/1 sha256:" + b"0" * 64 + b"\nversion 1\nnot what was written"
@@ -75,23 +73,5 @@ def judge_again(directory: Path, aside: set[str]) -> str:
     return "" if newest <= aside else f"newer ones were removed: {sorted(aside)}"
 
 
-def main() -> None:
-    """Steps 1, 2, 3… until the child gets through."""
-    directory, scenario, kill = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "kill"
-    if not ptrace_works():
-        print(json.dumps({"skip": "this machine does not let a process ptrace its child"}))
-        return
-    kills, faults = 0, list[str]()
-    while True:
-        prepare(directory, scenario)
-        run = step_through(lambda: work(directory), kill_at=kills + 1 if kill else None)
-        if fault := judge(directory, scenario, run.finished):
-            faults.append(f"step {kills + 1}: {fault}")
-        if run.finished or len(faults) > 5:
-            break
-        kills += 1
-    print(json.dumps({"kills": kills, "faults": faults, "calls": run.calls}))
-
-
 if __name__ == "__main__":
-    main()
+    step_through_all(prepare, lambda directory, _: work(directory), judge)

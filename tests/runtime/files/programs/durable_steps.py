@@ -5,9 +5,7 @@ Arguments: directory, scenario, "kill" or "trace" (only list the calls). Prints 
 
 from __future__ import annotations
 
-import json
 import shutil
-import sys
 from pathlib import Path
 
 from dray.runtime.files.durable import (
@@ -17,7 +15,7 @@ from dray.runtime.files.durable import (
     remove_temporaries,
     replace_file,
 )
-from tests.runtime.files.programs.stepping import begin, ptrace_works, step_through
+from tests.runtime.files.programs.stepping import begin, step_through_all
 
 OLD, NEW = b"old " * 1000, b"new " * 2000
 _MODE = 0o640
@@ -77,25 +75,5 @@ def judge_successor(directory: Path, scenario: str, is_there: bool) -> str:
     return ""
 
 
-def main() -> None:
-    """Steps 1, 2, 3… until the child gets through."""
-    directory, scenario, kill = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "kill"
-    if not ptrace_works():
-        print(json.dumps({"skip": "this machine does not let a process ptrace its child"}))
-        return
-    kills, faults = 0, list[str]()
-    while True:
-        prepare(directory, scenario)
-        run = step_through(
-            lambda: write(directory, scenario, is_traced=True), kill_at=kills + 1 if kill else None
-        )
-        if fault := judge(directory, scenario, run.finished):
-            faults.append(f"step {kills + 1}: {fault}")
-        if run.finished or len(faults) > 5:
-            break
-        kills += 1
-    print(json.dumps({"kills": kills, "faults": faults, "calls": run.calls}))
-
-
 if __name__ == "__main__":
-    main()
+    step_through_all(prepare, lambda directory, scenario: write(directory, scenario, is_traced=True), judge)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import platform
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -135,3 +138,28 @@ def _ptrace(request: int, pid: int, address: int, data: int) -> None:
     if _libc.ptrace(request, pid, address, data) < 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+def step_through_all(
+    prepare: Callable[[Path, str], None],
+    work: Callable[[Path, str], None],
+    judge: Callable[[Path, str, bool], str],
+) -> None:
+    """The program of a test: kill `work` at step 1, 2, 3… until it gets through, each time on a prepared disk that is judged then.
+
+    Arguments are the directory, the scenario, and "kill" or "trace" (only list the calls). Prints one JSON object.
+    """
+    directory, scenario, is_killed = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "kill"
+    if not ptrace_works():
+        print(json.dumps({"skip": "this machine does not let a process ptrace its child"}))
+        return
+    kills, faults = 0, list[str]()
+    while True:
+        prepare(directory, scenario)
+        run = step_through(lambda: work(directory, scenario), kill_at=kills + 1 if is_killed else None)
+        if fault := judge(directory, scenario, run.finished):
+            faults.append(f"step {kills + 1}: {fault}")
+        if run.finished or len(faults) > 5:
+            break
+        kills += 1
+    print(json.dumps({"kills": kills, "faults": faults, "calls": run.calls}))
